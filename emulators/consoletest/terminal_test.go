@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"agents.example/controlplane/emulators/consoletest"
+	"agents.example/controlplane/shared/agentexec/channel"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -30,6 +31,45 @@ func TestTerminal_ShowsWhatTheShellDoes(t *testing.T) {
 	p.WaitText("The shell has ended.")
 	p.Click("button", "Open another shell")
 	p.WaitText("Connected")
+}
+
+// countHeld counts the bytes of outputs that the page has received, and those of them that it has not shown yet.
+const countHeld = `(() => {
+	const w = window, Socket = WebSocket, send = Socket.prototype.send;
+	w.received = w.held = w.mostHeld = 0;
+	Socket.prototype.send = function (message) {
+		if (message[0] === 5) w.held -= Number(new TextDecoder().decode(message.subarray(1)));
+		return send.call(this, message);
+	};
+	w.WebSocket = class extends Socket {
+		constructor(...args) {
+			super(...args);
+			this.addEventListener("message", ({ data }) => {
+				w.received += data.byteLength - 1;
+				w.held += data.byteLength - 1;
+				w.mostHeld = Math.max(w.mostHeld, w.held);
+			});
+		}
+	};
+})()`
+
+// TestTerminal_HoldsWhatItCanShow runs a program that prints faster than a page can show.
+func TestTerminal_HoldsWhatItCanShow(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	agent := admin.RunningAgent("prints")
+	p := admin.Page(t)
+	p.RunFirst(countHeld)
+	p.Open("/console#/agents/" + agent + "/terminal")
+	p.WaitText("Connected")
+	p.Focus("textbox", "Terminal input")
+	p.Type(`yes | head -c 4000000; echo do$((40+2))ne`)
+	p.Press("Enter")
+	p.WaitTrue(`document.querySelector(".xterm-rows").innerText.includes("do42ne")`)
+	received, most := consoletest.Eval[int](p, "received"), consoletest.Eval[int](p, "mostHeld")
+	if received < 4_000_000 || most >= channel.Window+channel.MaxFrame {
+		t.Errorf("the page held up to %d of %d bytes, want a window of %d at most", most, received, channel.Window)
+	}
 }
 
 // TestTerminal_SaysWhyItIsRefused: browsers do not tell a page the answer to its WebSocket.

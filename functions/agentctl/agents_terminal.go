@@ -123,7 +123,7 @@ func (s *session) run(ctx context.Context, input io.Reader, output, errs io.Writ
 			return statusError(f.Data)
 		case channel.Errors:
 			to = errs
-		case channel.Input, channel.Output, channel.Resize, channel.Close:
+		case channel.Input, channel.Output, channel.Resize, channel.Shown, channel.Close:
 		}
 		if _, err := to.Write(f.Data); err != nil {
 			return err

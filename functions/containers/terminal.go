@@ -107,7 +107,7 @@ func (t session) serve(w http.ResponseWriter, req *http.Request) error {
 		return err
 	}
 	conn, err := websocket.Accept(w, req, &websocket.AcceptOptions{
-		Subprotocols: []string{channel.Protocol}, InsecureSkipVerify: true, // checkUpgrade has checked the origin
+		Subprotocols: subprotocols(), InsecureSkipVerify: true, // checkUpgrade has checked the origin
 	})
 	if err != nil {
 		return nil // the library has answered
@@ -123,16 +123,24 @@ func (t session) serve(w http.ResponseWriter, req *http.Request) error {
 		t.farewell(client, err)
 	} else {
 		tell := func(end error) { t.farewell(client, end) }
-		traffic, err = agentexec.Relay(ctx, client, stream, agentexec.MaxIdle, tell)
+		var paced channel.Conn = client
+		if conn.Subprotocol() == channel.PacedProtocol {
+			paced = channel.NewPaced(client)
+		}
+		traffic, err = agentexec.Relay(ctx, paced, stream, agentexec.MaxIdle, tell)
 		_ = stream.Close()
 	}
 	t.recordEnd(req.Context(), traffic, began, err)
 	return nil
 }
 
+// subprotocols returns those that a client may offer, the best first.
+func subprotocols() []string { return []string{channel.PacedProtocol, channel.Protocol} }
+
 func checkUpgrade(req *http.Request) error {
-	if !strings.EqualFold(req.Header.Get("Upgrade"), "websocket") ||
-		!slices.Contains(strings.Split(req.Header.Get("Sec-WebSocket-Protocol"), ", "), channel.Protocol) {
+	offered := strings.Split(req.Header.Get("Sec-WebSocket-Protocol"), ", ")
+	known := func(offer string) bool { return slices.Contains(subprotocols(), offer) }
+	if !strings.EqualFold(req.Header.Get("Upgrade"), "websocket") || !slices.ContainsFunc(offered, known) {
 		return fault.New(fault.BadRequest, "websocket_required",
 			"A terminal is a WebSocket with the subprotocol %s. Open it with agentctl agents terminal, with the "+
 				"console, or with a client for WebSockets.", channel.Protocol)

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -106,15 +108,22 @@ func ask(t *testing.T, method, url string, body io.Reader) (status int, text []b
 // dial opens a terminal with a token in the subprotocols, as a browser does.
 func dial(t *testing.T, url, token string, header http.Header) (*channel.Socket, *http.Response, error) {
 	t.Helper()
+	return dialWith(t, channel.Protocol, url, token, header)
+}
+
+func dialWith(t *testing.T, protocol, url, token string, header http.Header) (
+	*channel.Socket, *http.Response, error,
+) {
+	t.Helper()
 	encoded := "base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte(token))
 	conn, answer, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{
-		HTTPHeader: header, Subprotocols: []string{channel.Protocol, encoded},
+		HTTPHeader: header, Subprotocols: []string{encoded, channel.Protocol, protocol},
 	})
 	if err != nil {
 		return nil, answer, err
 	}
 	t.Cleanup(func() { _ = conn.CloseNow() })
-	if got := answer.Header.Get("Sec-WebSocket-Protocol"); got != channel.Protocol {
+	if got := answer.Header.Get("Sec-WebSocket-Protocol"); got != protocol {
 		t.Errorf("the answer selects the subprotocol %q", got)
 	}
 	return channel.NewSocket(conn, 1<<20), answer, nil
@@ -184,6 +193,49 @@ func TestTerminal_RelaysTheChannelsOfACommand(t *testing.T) {
 		if strings.Contains(text, "CANARY") {
 			t.Errorf("%s has an argument or the content of a terminal: %s", name, text)
 		}
+	}
+}
+
+// TestTerminal_WaitsForWhatItsClientHasShown opens a program that prints without reading, and counts how far it is
+// ahead of a client that takes whatever arrives.
+func TestTerminal_WaitsForWhatItsClientHasShown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var printed atomic.Int64
+	const all = 16 << 20
+	f.Containers.Install("print", func(_ context.Context, p *agentexectest.Process) int {
+		for printed.Load() < all {
+			n, _ := p.Stdout.Write(make([]byte, channel.MaxFrame))
+			printed.Add(int64(n))
+		}
+		return 0
+	})
+	url := f.serve(t, "OpenAgentTerminal") + "?command=print"
+	token := functiontest.AdminToken(org)
+	s, _, err := dialWith(t, channel.PacedProtocol, url, token, nil) //nolint:bodyclose // the library does
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, shown := int64(0), int64(0)
+	for {
+		frame, err := s.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if frame.Channel == channel.Status {
+			break
+		}
+		if got += int64(len(frame.Data)); got-shown < channel.Window {
+			continue // it shows a whole window at a time, which is the most that the program may be ahead
+		}
+		if ahead := printed.Load() - shown; ahead > channel.Window+2*channel.MaxFrame {
+			t.Fatalf("the program is %d bytes ahead, want a window of %d and two frames", ahead, channel.Window)
+		}
+		send(t, s, channel.Shown, strconv.FormatInt(got-shown, 10))
+		shown = got
+	}
+	if got != all {
+		t.Errorf("the client got %d bytes, want all %d", got, all)
 	}
 }
 

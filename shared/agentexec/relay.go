@@ -60,7 +60,7 @@ func (t *traffic) passInput(ctx, open context.Context, client, command channel.C
 			used()
 			t.input.Add(int64(len(f.Data)))
 		case channel.Resize, channel.Close:
-		case channel.Output, channel.Errors, channel.Status: // clients send no such frames
+		case channel.Output, channel.Errors, channel.Status, channel.Shown: // clients send no such frames
 			continue
 		}
 		if err := command.Write(ctx, f); err != nil {

@@ -133,7 +133,7 @@ func (s *stream) Write(ctx context.Context, f channel.Frame) error {
 		s.sizes <- string(f.Data)
 	case channel.Close:
 		return s.stdin.Close()
-	case channel.Output, channel.Errors, channel.Status: // no client sends them
+	case channel.Output, channel.Errors, channel.Status, channel.Shown: // no client sends them
 	}
 	return nil
 }

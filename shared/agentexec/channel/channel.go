@@ -28,6 +28,8 @@ const (
 	Status Channel = 3
 	// Resize has the size of a terminal: {"Width": 80, "Height": 24}.
 	Resize Channel = 4
+	// Shown has how many bytes of outputs a client has shown since it last said so, in decimal digits: see Paced.
+	Shown Channel = 5
 	// Close ends the channel that its only byte names.
 	Close Channel = 255
 )

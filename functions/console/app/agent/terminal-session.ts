@@ -5,13 +5,21 @@ import { tokenForCall } from "../session/session";
 import { agentPath } from "./paths";
 
 /** The first byte of a message. */
-const channel = { input: 0, output: 1, errors: 2, status: 3, resize: 4 } as const;
+const channel = { input: 0, output: 1, errors: 2, status: 3, resize: 4, shown: 5 } as const;
 /** The service takes larger messages, but holds one of each terminal. */
 const largest = 32 << 10;
+/**
+ * With this subprotocol, the service waits for what the page has shown. A page gets whatever arrives at its WebSocket,
+ * and a program can print faster than the page can show.
+ */
+const paced = "paced.v5.channel";
+/** How many bytes are shown before the service learns it: much less than it lets a page hold. */
+const shownAtLeast = 32 << 10;
 
 export interface TerminalEvents {
   onOpen: () => void;
-  onOutput: (bytes: Uint8Array) => void;
+  /** shown must be called when the output has been shown. */
+  onOutput: (bytes: Uint8Array, shown: () => void) => void;
   /** The end, in words. */
   onEnd: (reason: string) => void;
 }
@@ -21,6 +29,8 @@ export class TerminalSession {
   private socket: WebSocket | undefined;
   private opened = false;
   private over = false;
+  /** Bytes that were shown, and that the service does not know of. */
+  private shown = 0;
   private reason: string | undefined;
 
   constructor(private readonly agentID: string, private readonly events: TerminalEvents) {
@@ -34,7 +44,7 @@ export class TerminalSession {
     }
     const url = new URL(`${agentPath(this.agentID)}/terminal`, location.origin);
     url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
-    const socket = new WebSocket(url, terminalProtocols(token));
+    const socket = new WebSocket(url, [paced, ...terminalProtocols(token)]);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => {
       this.opened = true;
@@ -50,13 +60,21 @@ export class TerminalSession {
     switch (message[0]) {
       case channel.output:
       case channel.errors:
-        this.events.onOutput(bytes);
+        this.events.onOutput(bytes, () => this.tellShown(bytes.length));
         break;
       case channel.status: {
         const status = JSON.parse(new TextDecoder().decode(bytes)) as { status: string; message?: string };
         this.reason = status.status === "Success" ? "The shell has ended." : (status.message ?? "The shell failed.");
         break;
       }
+    }
+  }
+
+  private tellShown(bytes: number): void {
+    this.shown += bytes;
+    if (this.shown >= shownAtLeast && this.socket?.protocol === paced) {
+      this.send(channel.shown, new TextEncoder().encode(String(this.shown)));
+      this.shown = 0;
     }
   }
 

@@ -73,7 +73,7 @@ function Screen({ agent }: { agent: Agent }) {
         opened.resize(terminal?.cols ?? 80, terminal?.rows ?? 24);
         terminal?.focus();
       },
-      onOutput: (bytes) => screen.current?.write(bytes),
+      onOutput: (bytes, shown) => screen.current?.write(bytes, shown),
       onEnd: (reason) => setState({ kind: "ended", reason }),
     });
     session.current = opened;
