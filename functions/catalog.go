@@ -148,6 +148,8 @@ type Settings struct {
 	Slots *ratelimit.Slots
 	// CommandSlots bound the commands that this process runs in agents' containers; nil for no bound.
 	CommandSlots *ratelimit.Slots
+	// Sent collects what this process sends from agents' containers to each organization; nil for no bound.
+	Sent *ratelimit.Meter
 }
 
 func (s Settings) billingClock() func() time.Time { return clock(s.BillingClock) }
@@ -235,7 +237,7 @@ func agentRoutes(d Dependencies) []function.Route {
 func containerRoutes(d Dependencies) []function.Route {
 	s := containers.Service{
 		Agents: d.Agents, Records: d.WorkerStore, Organizations: d.Directory, Commands: d.Commands, Audit: d.Audit,
-		Exports: d.Exports, Nudger: d.Nudger, Slots: d.CommandSlots,
+		Exports: d.Exports, Nudger: d.Nudger, Slots: d.CommandSlots, Sent: d.Sent,
 	}
 	return []function.Route{
 		containers.Exec(s),

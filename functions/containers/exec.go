@@ -98,6 +98,9 @@ func Exec(s Service) function.Route {
 	r.Handle = function.Handle(func(ctx context.Context, in execInput) (ExecAnswer, error) {
 		a, err := s.admit(ctx, in.id())
 		if err == nil {
+			err = s.mayReceive(ctx)
+		}
+		if err == nil {
 			err = s.hold(ctx, a)
 		}
 		if err != nil {
@@ -127,6 +130,7 @@ func Exec(s Service) function.Route {
 			Stdout: text(stdout), Stderr: text(stderr), Truncated: stdout.Truncated || stderr.Truncated,
 			DurationMS: milliseconds(began),
 		}
+		_ = s.countSent(ctx, len(stdout.Bytes)+len(stderr.Bytes)) // the next call is refused: this one has run
 		exit := "none"
 		if err == nil {
 			answer.ExitCode, exit = &code, strconv.Itoa(code)

@@ -91,8 +91,12 @@ type transfer struct {
 // open admits a call about a file, and begins its audit entry.
 func (s Service) open(ctx context.Context, agentID, program, name string, changes bool) (transfer, error) {
 	a, err := s.admit(ctx, agentID)
-	if err == nil && changes {
+	switch {
+	case err != nil:
+	case changes:
 		err = checkWritable(a, name)
+	default:
+		err = s.mayReceive(ctx)
 	}
 	if err == nil {
 		err = s.hold(ctx, a)
@@ -175,7 +179,7 @@ func (c contents) Reply(http.Header) any {
 func (c contents) send(w io.Writer, args ...string) error {
 	ctx, cancel := context.WithTimeout(c.ctx, maxTransfer)
 	defer cancel()
-	counted := &counter{to: w}
+	counted := &counter{to: sentWriter{c.ctx, c.Service, w}}
 	err := c.run(ctx, args, nil, counted)
 	e := call.From(c.ctx).Entry
 	e.AddFact("output_bytes", number(counted.bytes))

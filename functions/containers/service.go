@@ -32,6 +32,8 @@ type Service struct {
 	Nudger agent.Nudger
 	// Slots bound the commands that run concurrently; nil for no bound.
 	Slots *ratelimit.Slots
+	// Sent collects what is sent to each organization; nil for no bound.
+	Sent *ratelimit.Meter
 }
 
 // path is the input of routes that take only an agent's id.

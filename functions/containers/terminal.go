@@ -77,6 +77,9 @@ func Terminal(s Service) function.Route {
 	r.Handle = function.Handle(func(ctx context.Context, in terminalInput) (function.Upgrade, error) {
 		a, err := s.admit(ctx, in.id())
 		if err == nil {
+			err = s.mayReceive(ctx)
+		}
+		if err == nil {
 			err = s.hold(ctx, a)
 		}
 		if err != nil {
@@ -127,7 +130,7 @@ func (t session) serve(w http.ResponseWriter, req *http.Request) error {
 		if conn.Subprotocol() == channel.PacedProtocol {
 			paced = channel.NewPaced(client)
 		}
-		traffic, err = agentexec.Relay(ctx, paced, stream, agentexec.MaxIdle, tell)
+		traffic, err = agentexec.Relay(ctx, paced, sentStream{stream, t.Service}, agentexec.MaxIdle, tell)
 		_ = stream.Close()
 	}
 	t.recordEnd(req.Context(), traffic, began, err)
@@ -239,6 +242,8 @@ func closeCode(e *fault.Error) websocket.StatusCode {
 		return websocket.StatusPolicyViolation
 	case fault.Unavailable:
 		return websocket.StatusGoingAway
+	case fault.RateLimited:
+		return websocket.StatusTryAgainLater
 	default:
 		return websocket.StatusInternalError
 	}

@@ -2,6 +2,7 @@ package firestore
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -130,4 +131,30 @@ func TestAdmitExport_CountsOnceIfItsAnswerIsLost(t *testing.T) {
 		t.Errorf("the agent has %d attempts and the reader %+v; an answer was lost: %t", a.Attempts, a.Reader, lost)
 	}
 	x.wantExports(t, 20)
+}
+
+// TestCountSent_SharesTheLimitOfExports counts bytes that were sent from two processes, next to an export of 20 GiB.
+func TestCountSent_SharesTheLimitOfExports(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", limitedExports(agenttest.Now()))
+	x := newTenantFixture(t, c)
+	clients := []*Client{c, open(t, c.project(), limitedExports(c.now()))}
+	_, err := c.WorkerStore().AdmitExport(x.org.Ctx, x.agent, x.takeSnapshot(t), "a call")
+	must(t, err)
+	refused := make([]string, 4)
+	var all sync.WaitGroup
+	for i := range refused {
+		all.Go(func() {
+			refused[i] = fault.Code(clients[i%len(clients)].WorkerStore().CountSent(x.org.Ctx, x.org.ID, 10<<30))
+		})
+	}
+	all.Wait()
+	slices.Sort(refused)
+	if want := []string{"", "", "", "rate_limited"}; !slices.Equal(refused, want) {
+		t.Errorf("codes %q, want %q: 50 GiB a day, of which 20 are exported", refused, want)
+	}
+	x.wantExports(t, 50)
+	if err := c.WorkerStore().CountSent(x.org.Ctx, "org_unknown", 1); !fault.Is(err, fault.NotFound) {
+		t.Errorf("bytes of an organization without a record: %v, want NotFound", err)
+	}
 }

@@ -61,12 +61,34 @@ func setSecretWrites(o organization.Organization) gcp.Update {
 	return gcp.Update{Path: secretWritesField, Value: timestamp(&o.SecretWritesFullAt).encode()}
 }
 
-// exportsField is the state of the rate limit of exports. Only the admission of an export writes it.
+// exportsField is the state of the rate limit of exports. The admission of an export and CountSent write it.
 const exportsField = "exports_full_at"
 
 // setExports replaces the state of the rate limit of exports.
 func setExports(o organization.Organization) gcp.Update {
 	return gcp.Update{Path: exportsField, Value: timestamp(&o.ExportsFullAt).encode()}
+}
+
+// CountSent implements agent.ExportStore.
+func (s *WorkerStore) CountSent(ctx context.Context, organizationID string, bytes int64) error {
+	return s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		snap, err := s.client.Directory().read(ctx, organizationID)
+		if err != nil {
+			return err
+		}
+		now := s.client.now()
+		org, err := organizationStateOf(snap, now)
+		if err != nil {
+			return err
+		}
+		if err := org.CountExport(s.client.exports, bytes, now); err != nil {
+			return err
+		}
+		b := s.client.batch()
+		org.save(b, []gcp.Update{setExports(org.Organization)})
+		_, err = s.client.commit(ctx, b)
+		return err
+	})
 }
 
 func usageFields(u *organization.Usage) fields {

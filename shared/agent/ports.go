@@ -70,12 +70,15 @@ type WorkerStore interface {
 	ListByStatus(ctx context.Context, status Status, after string, limit int) (page.Page[Agent], error)
 }
 
-// ExportStore is the port through which the exports of snapshots begin.
+// ExportStore is the port through which exports of snapshots begin, and other answers of many bytes are counted.
 type ExportStore interface {
 	// AdmitExport gives the reader of a snapshot to a call, whatever the agent's generation is, and counts the export
 	// against the organization's rate limit in the same transaction. Errors: those of Agent.AdmitExport, NotFound once
 	// the agent is gone, Unavailable.
 	AdmitExport(ctx context.Context, a Agent, snapshotID, holder string) (Agent, error)
+	// CountSent counts bytes that were sent to an organization against the same rate limit. A lost answer may count
+	// them twice. Errors: RateLimited, NotFound, Unavailable.
+	CountSent(ctx context.Context, organizationID string, bytes int64) error
 }
 
 // RecordIndex knows which agents have a record.

@@ -211,10 +211,12 @@ func (o *Organization) CountSecretWrites(limit ratelimit.Limit, writes int, now 
 	return d.Err()
 }
 
-// CountExport counts the export of a volume against the rate limit, each begun GiB as one. If it exceeds the limit, the
-// record stays the same and the error is RateLimited. A limit without a quota counts nothing.
+// CountExport counts the export of a volume, or other bytes that are sent, against the rate limit, each begun GiB as
+// one. If it exceeds the limit, the record stays the same and the error is RateLimited. A limit without a quota counts
+// nothing.
 func (o *Organization) CountExport(limit ratelimit.Limit, bytes int64, now time.Time) error {
-	fullAt, d := limit.TakeStored(ratelimit.Exports, int((bytes+1<<30-1)>>30), o.ExportsFullAt, now)
+	units := (bytes + ratelimit.ExportUnit - 1) / ratelimit.ExportUnit
+	fullAt, d := limit.TakeStored(ratelimit.Exports, int(units), o.ExportsFullAt, now)
 	o.ExportsFullAt = fullAt
 	return d.Err()
 }

@@ -49,6 +49,9 @@ const (
 	AgentAuthentication Class = "agent_authentication"
 )
 
+// ExportUnit is how many bytes count as one of Exports.
+const ExportUnit = 1 << 30
+
 // unit is what the class counts, where that is no calls.
 func (c Class) unit() string {
 	if c == Exports {

@@ -62,7 +62,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 			MaxRequests: o.settings.MaxHeldAnswers / 4,
 		},
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,
-		CommandSlots: o.commandSlots,
+		CommandSlots: o.commandSlots, Sent: o.sent,
 		SignIn: system.SignIn{
 			BaseURL: o.settings.APIBaseURL, Issuer: o.config.Issuer, ClientID: o.settings.CLIClientID,
 			Scopes: o.settings.CLIScopes,

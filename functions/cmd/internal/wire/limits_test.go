@@ -26,6 +26,7 @@ import (
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 func TestMain(m *testing.M) {
@@ -209,6 +210,13 @@ func TestLimits_ExportsHaveTheirs(t *testing.T) {
 		}
 		if _, err := dependencies.Exports.AdmitExport(ctx, a, "s", "a call"); fault.Code(err) != wantCode {
 			t.Errorf("AdmitExport: %v, want code %q", err, wantCode)
+		}
+		units := 0
+		for _, sent := range []int64{ratelimit.ExportUnit - 1, 1} {
+			_ = dependencies.Sent.Count("org_1", sent, func() error { units++; return nil })
+		}
+		if units != 1 {
+			t.Errorf("units of a GiB that was sent = %d, want 1", units)
 		}
 	}
 }

@@ -96,6 +96,8 @@ type Clients struct {
 	slots    *ratelimit.Slots // of all routes
 	// commandSlots are those of the commands in agents' containers.
 	commandSlots *ratelimit.Slots
+	// sent collects what is sent from agents' containers.
+	sent *ratelimit.Meter
 
 	firestore     func() (*firestore.Client, error)
 	publisher     func() (*pubsub.Publisher, error)
@@ -124,6 +126,7 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 		ctx: ctx, config: c, settings: s,
 		slots:        ratelimit.NewSlots(ratelimit.StandardSlots(c.RateLimitFactor, s.MaxHeldAnswers)),
 		commandSlots: ratelimit.NewSlots(ratelimit.CommandSlots(c.RateLimitFactor)),
+		sent:         ratelimit.NewMeter(ratelimit.ExportUnit, nil),
 	}
 	o.firestore = lazy(o, "Firestore", func(ctx context.Context) (*firestore.Client, error) {
 		return firestore.Open(ctx, firestore.Options{
