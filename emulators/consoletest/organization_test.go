@@ -138,6 +138,30 @@ func TestBilling_LeavesForOnePage(t *testing.T) {
 	}
 }
 
+// TestBilling_AsksOnceAlthoughTheDialogWasClosed closes the dialog while its call runs, and opens it again.
+func TestBilling_AsksOnceAlthoughTheDialogWasClosed(t *testing.T) {
+	t.Parallel()
+	p := suite.Admin(t, plan.Startup).Page(t)
+	answered := make(chan struct{})
+	p.Respond(http.MethodGet, "/billing/subscription", consoletest.Response{Status: http.StatusOK, Body: paidStartup})
+	p.Respond(http.MethodPost, "/checkout-session", consoletest.Response{
+		Status: http.StatusConflict, Body: `{"code": "refused", "detail": "Not now."}`, Hold: answered,
+	})
+	p.Open("/console#/billing")
+	p.Click("button", "Change to Pro")
+	p.Click("button", "Continue to payment")
+	p.Click("button", "Stay here")
+	p.Click("button", "Change to Pro")
+	if b := p.WaitFor("button", "Continue to payment"); !b.Disabled {
+		t.Errorf("button of a call that runs = %+v, want it disabled", b)
+	}
+	close(answered)
+	p.WaitText("Not now.")
+	p.Click("button", "Stay here")
+	p.Click("button", "Change to Business")
+	p.WaitNoText("Not now.")
+}
+
 // storeOnLeaving stores whether a button is disabled when the browser leaves the page.
 const storeOnLeaving = `(() => {
 	const button = [...document.querySelectorAll("button")].find(one => one.textContent === %q);

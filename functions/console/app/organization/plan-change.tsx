@@ -10,9 +10,10 @@ import { Failure, Notice } from "../ui/feedback";
 import { formatBytes, formatCores, formatPrice, planName } from "../ui/format";
 import { Time } from "../ui/time";
 import { leaveFor } from "./checkout";
-import { useSubmit } from "../api/submit";
+import { type Submit, useSubmit } from "../api/submit";
 
 interface Props {
+  checkout: Submit<CreateCheckoutSessionRequest>;
   plan: Plan;
   /** Whether the plan is smaller than the present one. */
   smaller: boolean;
@@ -21,14 +22,18 @@ interface Props {
   onClose: () => void;
 }
 
-/** Says what a change of the plan means, and leaves for the page on which it is paid. */
-export function ChangePlan({ plan, smaller, interval, subscription, onClose }: Props) {
+/** Leaves for the page on which a plan is paid. The page has one, which goes on when the dialog is closed. */
+export function usePayment(): Submit<CreateCheckoutSessionRequest> {
   const organization = useMe().organization?.id ?? "";
-  const checkout = useSubmit<CreateCheckoutSessionRequest>(async (intent, body) => {
+  return useSubmit<CreateCheckoutSessionRequest>(async (intent, body) => {
     const path = "/api/v1/billing/checkout-session";
     const { data } = await call<BillingSession>(path, { method: "POST", body, intent });
-    await leaveFor(data.url, { organization, plan: plan.id, interval });
+    await leaveFor(data.url, { organization, ...body });
   });
+}
+
+/** Says what a change of the plan means, and leaves for the page on which it is paid. */
+export function ChangePlan({ checkout, plan, smaller, interval, subscription, onClose }: Props) {
   useCloseOnReturn(onClose);
   const submit = () => void checkout.send({ plan: plan.id, interval });
   const free = plan.price_usd_month === 0;

@@ -7,13 +7,14 @@ import { formatBytes, formatCores, formatPrice, planName, plural } from "../ui/f
 import { formatDuration } from "../ui/time";
 import { FeatureNames } from "./features";
 import { isGranted } from "./granted";
-import { ChangePlan } from "./plan-change";
+import { ChangePlan, usePayment } from "./plan-change";
 
 /** All plans side by side, and the way to another one. */
 export function Plans({ plans, subscription }: { plans: Plan[]; subscription: Subscription }) {
   const readOnly = useReadOnly();
   const [interval, setInterval] = useState(subscription.interval ?? "month");
   const [chosen, setChosen] = useState<Plan>();
+  const checkout = usePayment();
   const granted = isGranted(subscription);
   const reason = granted ? undefined : unavailability(subscription, readOnly);
   return (
@@ -55,11 +56,17 @@ export function Plans({ plans, subscription }: { plans: Plan[]; subscription: Su
       {chosen === undefined ? null : (
         <ChangePlan
           key={chosen.id}
+          checkout={checkout}
           plan={chosen}
           smaller={plans.indexOf(chosen) < plans.findIndex((plan) => plan.id === subscription.plan)}
           interval={interval}
           subscription={subscription}
-          onClose={() => setChosen(undefined)}
+          onClose={() => {
+            if (!checkout.busy) {
+              checkout.forget(); // otherwise, the same press again must be a repeat
+            }
+            setChosen(undefined);
+          }}
         />
       )}
     </section>
