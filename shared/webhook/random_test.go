@@ -417,7 +417,7 @@ func TestDeliver_KeepsItsPromisesUnderEverySchedule(t *testing.T) {
 		})
 		return
 	}
-	n := testtier.Count(t, 500, 1_500, 10_000)
+	n := testtier.Count(t, 500, 500, 10_000)
 	switch {
 	case *schedules > 0:
 		n = *schedules
