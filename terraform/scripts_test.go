@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2/hclparse"
@@ -24,12 +23,6 @@ import (
 
 // project is a copy of what the scripts run, and the state of a fake of Google Cloud.
 type project struct{ root, bin, state string }
-
-// interpreter finds the program of python3, which may be a script that looks for it: most of a short run would be that.
-var interpreter = sync.OnceValues(func() (string, error) {
-	out, err := exec.CommandContext(context.Background(), "python3", "-c", "import sys; print(sys.executable)").Output()
-	return strings.TrimSpace(string(out)), err
-})
 
 // newProject copies the scripts. The quotas are those of a fresh project, multiplied by room.
 func newProject(t *testing.T, room int) project {
@@ -47,15 +40,18 @@ func newProject(t *testing.T, room int) project {
 	}
 	p.write(t, filepath.Join(p.bin, "gcloud.bash"), read(t, "testdata/gcloud.bash"), 0o600)
 	p.write(t, filepath.Join(p.bin, "sleep"), "#!/bin/sh\necho slept $1\n", 0o755)
-	if python, err := interpreter(); err == nil {
+	if python, err := testtier.Python(); err == nil {
 		if err := os.Symlink(python, filepath.Join(p.bin, "python3")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.answer(t, "quotas-project", "")
-	p.answer(t, "quotas-region", "")
+	answers := map[string]string{"quotas-project": "", "quotas-region": ""}
 	for _, q := range readQuotas(t) {
-		p.setQuota(t, q, q.fresh*room+room-1, 0)
+		name, lines := q.answer(q.fresh*room+room-1, 0)
+		answers[name] += lines
+	}
+	for name, lines := range answers {
+		p.answer(t, name, lines)
 	}
 	return p
 }
@@ -63,12 +59,17 @@ func newProject(t *testing.T, room int) project {
 // setQuota adds a quota to the answers of the fake.
 func (p project) setQuota(t *testing.T, q quota, limit, usage int) {
 	t.Helper()
+	name, lines := q.answer(limit, usage)
+	p.add(t, name, lines)
+}
+
+// answer returns the fake's answer that has the quota, and the quota's lines of it.
+func (q quota) answer(limit, usage int) (name, lines string) {
 	if q.service == "compute.googleapis.com" {
-		p.add(t, "quotas-"+q.scope, q.metric+","+itoa(limit)+".0,"+itoa(usage)+".0\n")
-		return
+		return "quotas-" + q.scope, q.metric + "," + itoa(limit) + ".0," + itoa(usage) + ".0\n"
 	}
 	locations := map[string]string{"project": "global", "region": "europe-west1 europe-west4"}[q.scope]
-	p.add(t, "quotas-"+q.service, q.metric+",us-east1,1\n"+q.metric+","+locations+","+itoa(limit)+"\n")
+	return "quotas-" + q.service, q.metric + ",us-east1,1\n" + q.metric + "," + locations + "," + itoa(limit) + "\n"
 }
 
 func (p project) answer(t *testing.T, name, content string) {

@@ -465,22 +465,31 @@ func TestSchedules_TickTheirWorkers(t *testing.T) {
 	}
 }
 
-// rule is one rule of the load balancer.
-type rule struct{ method, pattern, service string }
+// rule is one rule of the load balancer, with the paths of its pattern.
+type rule struct {
+	method, pattern, service string
+	paths                    *regexp.Regexp
+}
 
 func (r rule) matches(method, path string) bool {
-	expression := regexp.MustCompile(`\\\{[^}]*=\\\*\\\*\\\}`).ReplaceAllString(regexp.QuoteMeta(r.pattern), `.+`)
+	return r.method == method && r.paths.MatchString(path)
+}
+
+// pathsOf returns the paths that a pattern matches.
+func pathsOf(pattern string) *regexp.Regexp {
+	expression := regexp.MustCompile(`\\\{[^}]*=\\\*\\\*\\\}`).ReplaceAllString(regexp.QuoteMeta(pattern), `.+`)
 	expression = regexp.MustCompile(`\\\{[^}]*=\\\*\\\}`).ReplaceAllString(expression, `[^/]+`)
-	return r.method == method && regexp.MustCompile("^"+expression+"$").MatchString(path)
+	return regexp.MustCompile("^" + expression + "$")
 }
 
 func (m *module) rules(t *testing.T) []rule {
 	t.Helper()
 	var rules []rule
 	for _, r := range m.local(t, "rules_of_others").AsValueSlice() {
+		pattern := r.GetAttr("literal").AsString() + r.GetAttr("template").AsString()
 		rules = append(rules, rule{
-			r.GetAttr("method").AsString(), r.GetAttr("literal").AsString() + r.GetAttr("template").AsString(),
-			r.GetAttr("service").AsString(),
+			method: r.GetAttr("method").AsString(), pattern: pattern, service: r.GetAttr("service").AsString(),
+			paths: pathsOf(pattern),
 		})
 	}
 	return rules

@@ -18,7 +18,22 @@ type providerTypes struct {
 	Resources map[string]blockTypes `json:"resources"`
 }
 
-type blockTypes map[string]json.RawMessage
+type blockTypes map[string]memberTypes
+
+// memberTypes is the type of an attribute, or those of a nested block.
+type memberTypes struct {
+	attribute cty.Type
+	block     blockTypes
+}
+
+// UnmarshalJSON parses each type once for all resources that have it.
+func (m *memberTypes) UnmarshalJSON(raw []byte) (err error) {
+	if raw[0] == '{' {
+		return json.Unmarshal(raw, &m.block)
+	}
+	m.attribute, err = ctyjson.UnmarshalType(raw)
+	return err
+}
 
 func readProviderTypes(t *testing.T) providerTypes {
 	t.Helper()
@@ -77,23 +92,15 @@ func (b blockTypes) check(t *testing.T, where string, v cty.Value) {
 	t.Helper()
 	for name, v := range v.AsValueMap() {
 		at := where + "." + name
-		switch raw := b[name]; {
-		case raw == nil:
+		switch want, ok := b[name]; {
+		case !ok:
 			t.Errorf("%s has no type in testdata/provider.json: add it from terraform providers schema -json", at)
-		case raw[0] == '{':
-			var nested blockTypes
-			if err := json.Unmarshal(raw, &nested); err != nil {
-				t.Fatalf("%s: %v", at, err)
-			}
+		case want.block != nil:
 			for _, block := range known(v) {
-				nested.check(t, at, block)
+				want.block.check(t, at, block)
 			}
 		default:
-			want, err := ctyjson.UnmarshalType(raw)
-			if err != nil {
-				t.Fatalf("%s: %v", at, err)
-			}
-			checkType(t, at, v, want)
+			checkType(t, at, v, want.attribute)
 		}
 	}
 }

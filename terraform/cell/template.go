@@ -43,6 +43,8 @@ const (
 func translate(source string) (string, error) {
 	// Directives take a line, whose end they leave out.
 	sequence := regexp.MustCompile(`%\{ (.*?) ~\}\n|\$\{(.*?)\}`)
+	// A sequence would be left over, or be escaped.
+	unknown := regexp.MustCompile(`[$%]\{|[$%]$|` + open)
 	var out strings.Builder
 	t := translator{}
 	for {
@@ -51,8 +53,7 @@ func translate(source string) (string, error) {
 		if found != nil {
 			literal = source[:found[0]]
 		}
-		// A sequence would be left over, or be escaped.
-		if regexp.MustCompile(`[$%]\{|[$%]$|` + open).MatchString(literal) {
+		if unknown.MatchString(literal) {
 			return "", fmt.Errorf("it uses a part of the template language that is not known here: %q", literal)
 		}
 		out.WriteString(literal)
