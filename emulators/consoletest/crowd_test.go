@@ -57,6 +57,7 @@ const crowdOrganization = "org_crowd"
 
 func newCrowd(t *testing.T, count int) *crowd {
 	t.Helper()
+	suite.RequireBrowser(t) // a test without a browser needs no agents
 	c := &crowd{account: billing.Account{Organization: organization.New(crowdOrganization, time.Now())}}
 	c.account.Plan = plan.Startup
 	for i := range count {
