@@ -180,7 +180,7 @@ func TestSimulation_KeepsAndRestoresDataUnderEverySchedule(t *testing.T) {
 // TestSimulation_MovesAgentsUnderEverySchedule runs schedules with moves between two cells only.
 func TestSimulation_MovesAgentsUnderEverySchedule(t *testing.T) {
 	t.Parallel()
-	exploreFocused(t, 350, 4_500, arrangeMoves)
+	exploreFocused(t, 600, 4_500, arrangeMoves) // a planted defect needs 441
 }
 
 // TestSimulation_EnforcesEgressUnderEverySchedule runs schedules in which clients change what the agent may reach only.
