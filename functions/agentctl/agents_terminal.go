@@ -105,17 +105,23 @@ func (s *session) Write(ctx context.Context, f channel.Frame) error {
 
 // run passes the input and the outputs on until the command ends, and holds one frame of each.
 func (s *session) run(ctx context.Context, input io.Reader, output, errs io.Writer) error {
-	var fed error
+	fed := make(chan error, 1)
 	go func() { // a read of a terminal cannot be interrupted, so this may outlive the session
 		if err := channel.Feed(ctx, s, input); err != nil {
-			fed = err
+			fed <- err
 			_ = s.CloseNow()
 		}
 	}()
 	for {
 		f, err := s.Read(ctx)
 		if err != nil {
-			return errors.Join(fed, explainClose(err))
+			err = explainClose(err)
+			select {
+			case first := <-fed:
+				err = errors.Join(first, err)
+			default:
+			}
+			return err
 		}
 		to := output
 		switch f.Channel {
