@@ -14,9 +14,9 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// trouble is what the newest event says that explains why a pod is not created, or not started; nil when none does. pod
-// is "" when there is none. A workload that isn't there at all is the error namespace_missing.
-func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (*verdict, error) {
+// trouble is what the newest event says that explains why a pod is not created, not started or not ready; nil when none
+// does. pod is nil when there is none. A workload that isn't there at all is the error namespace_missing.
+func (c *client) trouble(ctx context.Context, namespace string, pod *corev1.Pod, v verdict) (*verdict, error) {
 	t := target{
 		gvk: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, namespace: namespace,
 		name: agentName,
@@ -29,7 +29,7 @@ func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (
 		return nil, explain(err, t)
 	}
 	since := appliedAt(set)
-	if pod == "" && time.Since(since) < quietTime {
+	if pod == nil && time.Since(since) < quietTime {
 		return nil, nil
 	}
 	t = core("Event", namespace, "")
@@ -39,7 +39,7 @@ func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (
 	begin := func() { told, newest = nil, corev1.Event{} }
 	err = list(ctx, c, warnings, begin, func(page *corev1.EventList) {
 		for _, e := range page.Items {
-			if happened(e).Before(since) || happened(e).Before(happened(newest)) || !about(e, set.UID, pod) {
+			if happened(e).Before(since) || happened(e).Before(happened(newest)) || !v.explainedBy(e, set.UID, pod) {
 				continue
 			}
 			if f := explainEvent(e.Reason, e.Message); f != nil {
@@ -51,12 +51,19 @@ func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (
 	return told, explain(err, t)
 }
 
-// about reports whether an event is about the StatefulSet while it has no pod, or about the pod.
-func about(e corev1.Event, set, pod types.UID) bool {
-	if pod == "" {
+// explainedBy reports whether an event may explain a verdict: it is about the StatefulSet while it has no pod, about
+// the pod, or about the eviction of the pod before.
+func (v verdict) explainedBy(e corev1.Event, set types.UID, pod *corev1.Pod) bool {
+	switch {
+	case isEviction(&e):
+		return pod == nil || replaced(e, pod.CreationTimestamp.Time)
+	case v.unready:
+		return false
+	case pod == nil:
 		return e.InvolvedObject.UID == set
+	default:
+		return e.InvolvedObject.UID == pod.UID
 	}
-	return e.InvolvedObject.UID == pod
 }
 
 // appliedAt is when the object last became what this program wanted it to be. What happened before is about something
@@ -93,6 +100,8 @@ func explainEvent(reason, message string) *provisioning.PodFailure {
 		if strings.Contains(message, "no runtime for") || strings.Contains(message, "RuntimeHandler") {
 			return noSandbox(false) // another node may have it
 		}
+	case reasonEvicted:
+		return explainEviction(message)
 	case "FailedMount", "FailedAttachVolume", "FailedBinding", "ProvisioningFailed":
 		return &provisioning.PodFailure{
 			Code: codeNoVolume,

@@ -1,13 +1,13 @@
 package gke
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
@@ -24,6 +24,7 @@ const (
 	codeNoStart         = "container_start_failed"
 	codeNoVolume        = "volume_unavailable"
 	codeNoFiles         = "files_not_written"
+	codeScratchFull     = "scratch_full"
 	codeTimeout         = "readiness_timeout"
 	crashesUntilCertain = 3 // restarts after which a crash is no accident; the kubelet takes a minute for them
 )
@@ -41,8 +42,8 @@ type verdict struct {
 	failure *provisioning.PodFailure
 	// silent says that the pod gives no reason, so that events may.
 	silent bool
-	// pod is the pod that was looked at, "" when there is none.
-	pod types.UID
+	// unready says that the containers run, so that an eviction before may be the reason and no other event is.
+	unready bool
 	// said is the cluster's own text about it. It is for the log: it tells of the inside of the cluster. Never what a
 	// container wrote.
 	said string
@@ -62,7 +63,7 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 	if pod == nil {
 		return verdict{silent: true, failure: absent("The agent's pod was not created in time.")}
 	}
-	v := verdict{pod: pod.UID}
+	v := verdict{}
 	switch {
 	case pod.DeletionTimestamp != nil, pod.Annotations[annotationConfig] != d.hash:
 		v.failure = absent("The agent's previous pod did not stop in time.")
@@ -73,6 +74,9 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 	case pod.Status.Phase == corev1.PodFailed:
 		v.failure, v.said = waiting("The cluster ended the agent's pod and did not replace it in time."),
 			pod.Status.Reason
+		if pod.Status.Reason == reasonEvicted {
+			v.failure = cmp.Or(explainEviction(pod.Status.Message), v.failure)
+		}
 		return v
 	}
 	if scheduled := condition(pod, corev1.PodScheduled); scheduled.Status == corev1.ConditionFalse &&
@@ -149,6 +153,7 @@ func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus, deman
 	case exit != nil:
 		v.failure, v.said = d.crashed(status, exit), exit.Reason
 	case status.State.Running != nil:
+		v.unready = true
 		v.failure = waiting("The agent is running but did not %s in time.", demand)
 		v.failure.Observed = agent.Observation{Reason: reasonUnready, Restarts: int(status.RestartCount)}
 	default:

@@ -100,6 +100,18 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 			pod:  podWith(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
 			code: codeTimeout, message: "cluster ended",
 		},
+		"evicted for its files": {
+			pod: podWith(func(p *corev1.Pod) {
+				p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", saidScratch
+			}),
+			code: codeScratchFull, message: "256 MiB to /tmp",
+		},
+		"evicted from its machine": {
+			pod: podWith(func(p *corev1.Pod) {
+				p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", saidNode
+			}),
+			code: codeTimeout, message: "cluster ended",
+		},
 		"unschedulable": {pod: podWith(withCondition(corev1.PodScheduled, corev1.ConditionFalse,
 			corev1.PodReasonUnschedulable)), code: codeUnschedulable, message: "room"},
 		"not scheduled yet": {pod: podWith(withCondition(corev1.PodScheduled, corev1.ConditionFalse,

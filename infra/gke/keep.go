@@ -110,6 +110,11 @@ func (c *client) keepLog(ctx context.Context, agentID string, e provisioning.End
 		if err != nil || place.name == "" {
 			return err
 		}
+		if e.Said != "" {
+			if log, err = keptlog.Compress([]byte(e.Said)); err != nil {
+				return err
+			}
+		}
 		if log == nil { // once, whatever the other workers do
 			if log, err = c.lastLines(ctx, namespace, e); err != nil || log == nil {
 				return err

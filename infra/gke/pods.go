@@ -19,7 +19,8 @@ var _ provisioning.PodLister = (*Clusters)(nil)
 // Cells implements provisioning.PodLister.
 func (c *Clusters) Cells() []string { return slices.Sorted(maps.Keys(c.cells)) }
 
-// Pods implements provisioning.PodLister. It is one request for each pageSize pods of the cell, all of one moment.
+// Pods implements provisioning.PodLister. It is one request for each pageSize pods of the cell, all of one moment, and
+// the same for the events about evictions.
 func (c *Clusters) Pods(ctx context.Context, cell string) ([]provisioning.Pod, error) {
 	client, err := c.client(cell)
 	if err != nil {
@@ -41,6 +42,7 @@ func (c *Clusters) Pods(ctx context.Context, cell string) ([]provisioning.Pod, e
 	if err != nil {
 		return nil, explain(err, t)
 	}
+	client.addEvictions(ctx, cell, found)
 	return found, nil
 }
 

@@ -54,10 +54,10 @@ func (c *client) verdict(ctx context.Context, namespace string, d desired) (verd
 	if pod != nil && v.failure != nil {
 		v.failure.Since, v.failure.Ended = since(pod), endedContainers(pod)
 	}
-	if !v.silent || pod != nil && time.Since(pod.CreationTimestamp.Time) < quietTime {
+	if !v.silent && !v.unready || pod != nil && time.Since(pod.CreationTimestamp.Time) < quietTime {
 		return v, nil
 	}
-	explained, err := c.trouble(ctx, namespace, v.pod)
+	explained, err := c.trouble(ctx, namespace, pod, v)
 	if err != nil || explained == nil {
 		return v, err
 	}

@@ -79,7 +79,7 @@ func operationCode(code string) string {
 		return "cluster_unreachable"
 	case "object_rejected", "quota_exceeded":
 		return "sync_conflict"
-	case "out_of_memory":
+	case "out_of_memory", "scratch_full":
 		return "pod_crash_loop"
 	case CodeUnschedulable, CodeSandboxUnschedulable:
 		return "pod_unschedulable"

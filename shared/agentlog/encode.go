@@ -21,7 +21,7 @@ type LineView struct {
 
 // EndedView is a container that has ended as clients see it.
 type EndedView struct {
-	StartedAt *time.Time `json:"started_at" jsonschema:"When the container started; null if it could not be started."`
+	StartedAt *time.Time `json:"started_at" jsonschema:"When the container started; null if it could not be started, or if that is not known."`
 	EndedAt   time.Time  `json:"ended_at" jsonschema:"When the container ended."`
 	ExitCode  int        `json:"exit_code" jsonschema:"The exit code of its program."`
 	Reason    string     `json:"reason" jsonschema:"The cluster's reason, such as OOMKilled, Error or Completed. New values may be added."`

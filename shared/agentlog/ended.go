@@ -20,7 +20,7 @@ const (
 type Ended struct {
 	// Container identifies the run of the container, as in positions.
 	Container string
-	// StartedAt is zero if the container could not be started.
+	// StartedAt is zero if the container could not be started, or if that is not known.
 	StartedAt time.Time
 	EndedAt   time.Time
 	ExitCode  int

@@ -676,7 +676,7 @@ type AgentLogEnded struct {
 	// Reason The cluster's reason, such as OOMKilled, Error or Completed. New values may be added.
 	Reason string `json:"reason"`
 
-	// StartedAt When the container started; null if it could not be started.
+	// StartedAt When the container started; null if it could not be started, or if that is not known.
 	StartedAt *time.Time `json:"started_at"`
 }
 

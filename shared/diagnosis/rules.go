@@ -83,6 +83,15 @@ func podRules() []rule {
 			trying: "The cluster keeps starting it, with longer and longer pauses.", next: Cluster, ended: User,
 		},
 		{
+			code: "scratch_full", title: "The agent fills the space for its temporary files",
+			youCan: []Step{
+				{ReadPreviousLogs, "Read the logs of its earlier runs. They may say what it wrote."},
+				{Update, "Make it write large files to its volume, for example with the variable TMPDIR."},
+				again("Then start it again."),
+			},
+			trying: "The cluster starts it again each time.", next: Cluster, ended: User,
+		},
+		{
 			code: "pod_unschedulable", title: "The region has no room for the agent at the moment",
 			youCan: []Step{{Wait, "Wait some minutes."}, again("Start it again later."), support()},
 			trying: "The cluster adds a machine by itself. That usually takes a few minutes.",

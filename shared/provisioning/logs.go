@@ -14,6 +14,8 @@ type EndedContainer struct {
 	agentlog.Ended
 	// Held is true while no other run has replaced it.
 	Held bool
+	// Said is kept in the place of a log that no cluster has any more; empty if the cluster may have it.
+	Said string
 }
 
 // LogKeeper keeps the ends of the logs of containers in the agents' own namespaces. The cluster itself has only the log

@@ -105,7 +105,10 @@ func waitReason(err error) *PodFailure {
 // tellsSoon reports whether a failure is worth showing as soon as it is seen. The other ones are part of an ordinary
 // start, or end by themselves.
 func tellsSoon(code string) bool {
-	return slices.Contains([]string{CodeImagePull, "pod_crash_loop", "out_of_memory", "container_start_failed"}, code)
+	return slices.Contains([]string{
+		CodeImagePull, "pod_crash_loop", "out_of_memory", "container_start_failed",
+		"scratch_full",
+	}, code)
 }
 
 // checkReady checks that the pod is Ready and the agent answers on its hostname. After a rotation, the agent must also

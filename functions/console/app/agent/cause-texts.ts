@@ -241,6 +241,14 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
       "Contact support if this persists, and name the agent's id."
     ]
   },
+  "scratch_full": {
+    "title": "The agent fills the space for its temporary files",
+    "you_can": [
+      "Read the logs of its earlier runs. They may say what it wrote.",
+      "Make it write large files to its volume, for example with the variable TMPDIR.",
+      "Then start it again."
+    ]
+  },
   "secret_quota_exceeded": {
     "title": "The secret store is at its limit",
     "you_can": [

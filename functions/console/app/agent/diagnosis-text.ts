@@ -28,6 +28,7 @@ const sentences: Record<string, (value: string) => string | Fact | undefined> = 
 /** Reasons that say more than the title. The cluster has others that say the same, such as ErrImagePull. */
 const reasons: Record<string, string | undefined> = {
   OOMKilled: "The cluster ended it, because it used more memory than its plan has",
+  Evicted: "The cluster ended it, because it wrote too many temporary files",
   Error: undefined,
   ErrImagePull: undefined,
   ImagePullBackOff: undefined,

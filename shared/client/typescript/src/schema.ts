@@ -239,7 +239,7 @@ export interface AgentImage {
 }
 
 export interface AgentLogEnded {
-  /** When the container started; null if it could not be started. */
+  /** When the container started; null if it could not be started, or if that is not known. */
   started_at: string | null;
   /** When the container ended. */
   ended_at: string;

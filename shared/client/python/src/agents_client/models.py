@@ -587,7 +587,7 @@ class AgentAwakeDay(Model):
 
 class AgentLogEnded(Model):
     started_at: datetime | None
-    """When the container started; null if it could not be started."""
+    """When the container started; null if it could not be started, or if that is not known."""
     ended_at: datetime
     """When the container ended."""
     exit_code: int
