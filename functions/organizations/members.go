@@ -95,7 +95,7 @@ func memberTarget(path func(string) string) audit.Target {
 }
 
 // SetMember sets a member's role, or makes a user without an organization a member. A lower role ends the member's
-// sessions; a token that was issued before is valid until it expires.
+// sessions; a token that was issued before is refused within organization.EndsKnown.
 func SetMember(service *member.Service) function.Route {
 	return function.Route{
 		Name: "SetMember", Method: http.MethodPut, Path: membersPath + "/{user_id}", Role: function.RoleAccounts,

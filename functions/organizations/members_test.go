@@ -4,10 +4,13 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/organizations"
+	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
@@ -145,4 +148,33 @@ func TestRemoveMember_EndsTheMembershipAndItsSessions(t *testing.T) {
 		t.Errorf("the sessions of %v were ended, want those of bob", f.Firebase.Revoked)
 	}
 	f.remove(t, "bob").Want(t, http.StatusNotFound, "member_not_found")
+}
+
+// A process goes by what it read about the end of a user's sessions for some seconds. A former admin must not use them
+// to come back, or to leave another admin behind.
+func TestMembers_AreNotChangedByASessionThatWasEnded(t *testing.T) {
+	t.Parallel()
+	f := newMemberFixture(t)
+	f.set(t, "bob", identity.RoleAdmin).Want(t, http.StatusOK, "")
+	bob := identity.Caller{
+		Type: identity.Session, ID: "user-bob", Subject: "bob", OrganizationID: "org-1", Role: identity.RoleAdmin,
+		IssuedAt: time.Now().Add(-time.Minute),
+	}
+	f.remove(t, "bob").Want(t, http.StatusNoContent, "")
+	ctx := call.As(t.Context(), bob)
+	for _, user := range []string{"bob", "zoe"} {
+		if _, err := f.service.Set(ctx, user, identity.RoleAdmin); !fault.Is(err, fault.Unauthenticated) {
+			t.Errorf("bob, who was removed, makes %s an admin: %v, want Unauthenticated", user, err)
+		}
+		if got := f.Firebase.Persons[user]; got.OrganizationID != "" {
+			t.Errorf("%s = %+v, want no member", user, got)
+		}
+	}
+	if err := f.service.Remove(ctx, "ada"); !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("bob, who was removed, removes ada: %v, want Unauthenticated", err)
+	}
+	bob.IssuedAt = time.Now().Add(time.Minute)
+	if _, err := f.service.Set(call.As(t.Context(), bob), "zoe", identity.RoleMember); err != nil {
+		t.Errorf("a session that began later: %v, want success", err)
+	}
 }

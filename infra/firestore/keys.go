@@ -125,8 +125,7 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 		ch.writeEvents(b, "", apikey.CreatedEvents(bounded))
 		ch.writeEntry(b, org, keyTarget(k), []audit.Change{{Field: "role", New: string(created.Role)}})
 		ch.saveAnswer(b, state.answer, doc)
-		_, err = ch.commit(ctx, b)
-		return err
+		return ch.commitOfSession(ctx, b)
 	})
 	return created, err
 }

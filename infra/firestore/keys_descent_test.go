@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,8 +12,11 @@ import (
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/role"
 )
@@ -200,4 +204,69 @@ func TestKeys_NoDescendantSurvivesARevocationInBetween(t *testing.T) {
 			}
 		})
 	}
+}
+
+// asSession makes the context of a request with a session whose token was issued at a time.
+func asSession(ctx context.Context, subject string, issuedAt time.Time) context.Context {
+	caller := call.From(ctx).Caller
+	caller.Type, caller.Subject, caller.IssuedAt = identity.Session, subject, issuedAt
+	return call.As(ctx, caller)
+}
+
+// TestKeys_SessionThatEndsDuringTheCallCreatesNone ends a user's sessions right before the commit of a key.
+func TestKeys_SessionThatEndsDuringTheCallCreatesNone(t *testing.T) {
+	t.Parallel()
+	project, subject := "test-"+agenttest.ID(), "sub-"+agenttest.ID()
+	other := open(t, project, Options{})
+	org := newKeyTenant(t, other)
+	u := organization.User{ID: "user_" + agenttest.ID(), Subject: subject}
+	_, err := other.Directory().Ensure(t.Context(), org.ID, u)
+	must(t, err)
+	ends := 0
+	c := open(t, project, Options{Observe: func(method string) {
+		if strings.HasSuffix(method, "/Commit") && ends == 0 {
+			ends++
+			if err := other.Members().EndSessions(t.Context(), org.ID, subject, true); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	ctx, _ := org.Call()
+	_, err = c.Keys().Create(asSession(ctx, subject, time.Now().Add(-time.Minute)), newKey())
+	if !fault.Is(err, fault.Unauthenticated) || ends != 1 {
+		t.Errorf("create with a session that ends, after %d ends: %v, want Unauthenticated", ends, err)
+	}
+	org.wantKeys(0)
+}
+
+// A process goes by what it read about the end of a user's sessions for some seconds. A key that the user creates in
+// them would outlive their rights.
+func TestKeys_EndedSessionCreatesNone(t *testing.T) {
+	t.Parallel()
+	clock, project := agenttest.Now(), "test-"+agenttest.ID()
+	c := open(t, project, Options{Now: func() time.Time { return clock }})
+	other := open(t, project, Options{Now: func() time.Time { return clock }})
+	org := newKeyTenant(t, c)
+	u := organization.User{ID: "user_" + agenttest.ID(), Subject: "sub-" + agenttest.ID()}
+	_, err := c.Directory().Ensure(t.Context(), org.ID, u)
+	must(t, err)
+	ctx, _ := org.Call()
+	_, err = org.keys.Create(asSession(ctx, u.Subject, clock), newKey())
+	must(t, err)
+	issued := clock
+	clock = clock.Add(time.Second)
+	must(t, other.Members().EndSessions(t.Context(), org.ID, u.Subject, true))
+	known, err := c.Directory().Ensure(t.Context(), org.ID, u)
+	if must(t, err); !known.IsZero() {
+		t.Fatalf("the process knows of the end at %v, want a process that does not", known)
+	}
+	ctx, _ = org.Call()
+	if _, err = org.keys.Create(asSession(ctx, u.Subject, issued), newKey()); !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("create with a session that was ended: %v, want Unauthenticated", err)
+	}
+	org.wantKeys(1)
+	ctx, _ = org.Call()
+	_, err = org.keys.Create(asSession(ctx, u.Subject, clock.Add(time.Second)), newKey())
+	must(t, err)
+	org.wantKeys(2)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
 )
 
@@ -59,14 +60,16 @@ func (s *Members) ListMembers(ctx context.Context, organizationID string) ([]mem
 	var records []member.Record
 	err := s.client.eachDocument(ctx, query{
 		collection: membershipCollection, equal: []equality{{"organization_id", organizationID}},
-		only: []string{"subject", "revocation_due"}, limit: membershipPage,
+		only: []string{"subject", "revocation_due", "sessions_ended_at"}, limit: membershipPage,
 	}, func(snap *gcp.DocumentSnapshot) error {
 		var m membership
 		if err := decode(snap, membershipFields(&m)); err != nil {
 			reportUnreadable(ctx, snap.Ref.Parent.ID, snap.Ref.ID, err)
 			return nil
 		}
-		records = append(records, member.Record{ID: m.subject, RevocationDue: m.revocationDue})
+		records = append(records, member.Record{
+			ID: m.subject, RevocationDue: m.revocationDue, SessionsEnded: m.sessionsEnded,
+		})
 		return nil
 	})
 	if err != nil {
@@ -117,6 +120,43 @@ func (s *Members) saveMembership(ctx context.Context, organizationID, subject st
 		_, err = s.client.commit(ctx, b)
 		return err
 	})
+}
+
+// commitOfSession commits a change that outlives its caller's rights, such as a new key, unless the caller's session
+// was ended. Errors: Unauthenticated, those of commit.
+func (ch *change) commitOfSession(ctx context.Context, b *batch) error {
+	err := ch.requireSession(ctx, b)
+	if err == nil {
+		_, err = ch.commit(ctx, b)
+	}
+	return err
+}
+
+// requireSession fails if the caller's session was ended. What a process knows of that may be organization.EndsKnown
+// old, so this reads it, and makes the commit fail if it has changed since. Errors: Unauthenticated.
+func (ch *change) requireSession(ctx context.Context, b *batch) error {
+	caller := ch.call.Caller
+	if caller.Type != identity.Session || caller.Subject == "" {
+		return nil
+	}
+	ref, ok := ch.client.ref(membershipCollection, membershipID(caller.OrganizationID, caller.Subject))
+	if !ok {
+		return fmt.Errorf("read a membership: %w", errBadID)
+	}
+	snap, err := ch.client.readOne(ctx, ref)
+	if err != nil || !snap.Exists() {
+		return err
+	}
+	ended, err := sessionsEnded(snap)
+	if err != nil {
+		return err
+	}
+	if identity.EndedBy(caller.IssuedAt, ended) {
+		return identity.InvalidToken()
+	}
+	// It changes nothing but carries the precondition.
+	b.Update(ref, []gcp.Update{{Path: "subject", Value: caller.Subject}}, gcp.LastUpdateTime(snap.UpdateTime))
+	return nil
 }
 
 // lease gives its holder the exclusive right to change an organization's members, until it ends.

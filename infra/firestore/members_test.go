@@ -1,6 +1,7 @@
 package firestore
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -9,14 +10,17 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // TestListMembers_SeparatesOrganizations records a person in two organizations, and another person in one of them.
 func TestListMembers_SeparatesOrganizations(t *testing.T) {
 	t.Parallel()
-	members := open(t, "", Options{}).Members()
+	now := agenttest.Now()
+	members := open(t, "", Options{Now: func() time.Time { return now }}).Members()
 	for _, m := range []struct{ organization, subject string }{
 		{"org_1", "ada"}, {"org_2", "ada"}, {"org_2", "bob"}, {"org_2", "bob"},
 	} {
@@ -25,7 +29,7 @@ func TestListMembers_SeparatesOrganizations(t *testing.T) {
 	must(t, members.EndSessions(t.Context(), "org_2", "ada", true))
 	for organization, want := range map[string][]member.Record{
 		"org_1": {{ID: "ada"}},
-		"org_2": {{ID: "ada", RevocationDue: true}, {ID: "bob"}},
+		"org_2": {{ID: "ada", RevocationDue: true, SessionsEnded: now}, {ID: "bob"}},
 		"org_3": nil,
 	} {
 		got, err := members.ListMembers(t.Context(), organization)
@@ -105,5 +109,36 @@ func TestEnsure_LearnsThatSessionsWereEnded(t *testing.T) {
 		if got, err := c.Directory().SessionsEnded(t.Context(), organizationID, subject); err != nil || !got.IsZero() {
 			t.Errorf("the sessions of %s in %s were ended at %v, %v; want never", subject, organizationID, got, err)
 		}
+	}
+}
+
+// What a webhook tells its receiver outlives the rights of whoever named the receiver.
+func TestWebhooks_AreNotWrittenByASessionThatWasEnded(t *testing.T) {
+	t.Parallel()
+	clock := agenttest.Now()
+	c := open(t, "", Options{Now: func() time.Time { return clock }})
+	org := newKeyTenant(t, c)
+	subject, issued := "sub-"+agenttest.ID(), clock
+	w := newWebhook()
+	session := func() context.Context {
+		ctx, _ := org.Call()
+		return asSession(ctx, subject, issued)
+	}
+	_, err := c.Webhooks().Create(session(), w)
+	must(t, err)
+	clock = clock.Add(time.Second)
+	must(t, c.Members().EndSessions(t.Context(), org.ID, subject, true))
+	if _, err := c.Webhooks().Create(session(), newWebhook()); !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("create with a session that was ended: %v, want Unauthenticated", err)
+	}
+	_, err = c.Webhooks().Change(session(), w.ID, func(w *webhook.Webhook) (*webhook.Delivery, error) {
+		w.URL = "https://elsewhere.example.com/"
+		return nil, nil
+	})
+	if !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("change with a session that was ended: %v, want Unauthenticated", err)
+	}
+	if got, err := c.Webhooks().Get(org.Ctx, w.ID); err != nil || got.URL != w.URL {
+		t.Errorf("the webhook sends to %q, %v; want %q", got.URL, err, w.URL)
 	}
 }

@@ -114,8 +114,7 @@ func (s *Webhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Webho
 		state.org.save(b, []gcp.Update{{Path: webhookCreatedField, Value: ch.at}})
 		ch.writeEntry(b, state.org, webhookTarget(w), nil)
 		ch.saveAnswer(b, state.answer, answerOfWebhook(w))
-		_, err = ch.commit(ctx, b)
-		return err
+		return ch.commitOfSession(ctx, b)
 	})
 	if err != nil {
 		return webhook.Webhook{}, err

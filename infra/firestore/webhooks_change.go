@@ -76,7 +76,6 @@ func (s *Webhooks) write(ctx context.Context, id string,
 		}
 		ch.writeEntry(b, state.org, webhookTarget(w), nil)
 		ch.saveAnswer(b, state.answer, record)
-		_, err = ch.commit(ctx, b)
-		return err
+		return ch.commitOfSession(ctx, b)
 	})
 }

@@ -123,8 +123,8 @@ type Store interface {
 	// Create writes a key, the organization's count and the audit entry in one transaction, and returns the record. For
 	// a repeated request (package idempotency) it returns the first request's record: its id differs from k's, and its
 	// hash is empty. A key that a key creates is bounded by Key.MadeWith. Errors: Conflict when the limit of live keys
-	// is reached, those of Key.MadeWith, Unauthenticated when the creating key is revoked before the commit,
-	// Unavailable.
+	// is reached, those of Key.MadeWith, Unauthenticated when the creating key is revoked, or the creating session
+	// ended, before the commit, Unavailable.
 	Create(ctx context.Context, k Key) (Key, error)
 	// List reads a page of keys, newest first. Errors: BadRequest for a bad cursor, Unavailable.
 	List(ctx context.Context, p page.Request) (page.Page[Key], error)

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
@@ -46,6 +47,8 @@ type Record struct {
 	// RevocationDue is true from before a role is taken away until the user's sessions are ended. If the process dies
 	// in between, or the identity provider fails, a repeated request ends them.
 	RevocationDue bool
+	// SessionsEnded is when the user's sessions in the organization were last ended; zero for never.
+	SessionsEnded time.Time
 }
 
 // Records remembers which users were seen in which organization.

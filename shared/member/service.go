@@ -25,7 +25,8 @@ func (s *Service) List(ctx context.Context) ([]Person, error) {
 }
 
 // members lists the members of an organization, and the ids of users whose sessions must still be ended. A user in
-// candidates is included even if they have no organization.
+// candidates is included even if they have no organization. The records are newer than what the process knew when it
+// admitted the caller, whose own sessions may have been ended since.
 func (s *Service) members(ctx context.Context, organizationID string, candidates ...string) (people []Person,
 	revocationDue []string, err error,
 ) {
@@ -36,6 +37,10 @@ func (s *Service) members(ctx context.Context, organizationID string, candidates
 	var seen []string
 	for _, r := range records {
 		seen = append(seen, r.ID)
+		if by := call.From(ctx).Caller; by.Type == identity.Session && by.Subject == r.ID &&
+			identity.EndedBy(by.IssuedAt, r.SessionsEnded) {
+			return nil, nil, identity.InvalidToken()
+		}
 		if r.RevocationDue {
 			revocationDue = append(revocationDue, r.ID)
 		}
