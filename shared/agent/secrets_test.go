@@ -233,6 +233,7 @@ func TestFailure_ReachesTheSecretOperation(t *testing.T) {
 		"provisioning_timeout": "rollout_timeout",
 		"image_pull_failed":    "rollout_timeout", "pod_crash_loop": "pod_crash_loop",
 		"out_of_memory":     "pod_crash_loop",
+		"scratch_full":      "pod_crash_loop",
 		"pod_unschedulable": "pod_unschedulable", "gateway_unhealthy": "gateway_unhealthy",
 		"anything": "internal_error",
 	} {
