@@ -49,8 +49,8 @@ func TestFreePorts_AreDifferent(t *testing.T) {
 }
 
 // TestFreePorts_AreReserved tests that a server can listen on a port, one after the other, and that no process can
-// reserve it in between. No test starts a process during it: a child has the sockets of its parent until it executes its
-// program, so that a port whose server was closed may be in use for that moment.
+// reserve it in between. No test starts a process during it: a child has the sockets of its parent until it executes
+// its program, so that a port whose server was closed may be in use for that moment.
 func TestFreePorts_AreReserved(t *testing.T) { //nolint:paralleltest // see above
 	port, err := FreePort()
 	if err != nil {

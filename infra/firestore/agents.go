@@ -26,14 +26,15 @@ var _ agent.Store = (*Agents)(nil)
 // Agents is the store of agents for routes. It nudges workers through n.
 func (c *Client) Agents(n agent.Nudger) *Agents { return &Agents{client: c, nudger: n} }
 
-// agentRecord is a place to encode and decode agents, one after the other: the list of its fields takes more memory than
-// an agent.
+// agentRecord is a place to encode and decode agents, one after the other: the list of its fields takes more memory
+// than an agent.
 type agentRecord struct {
 	agent   agent.Agent
 	writeID string
 	fields  fields
 }
 
+//nolint:gochecknoglobals // a pool is of the process
 var agentRecords = sync.Pool{New: func() any {
 	r := &agentRecord{}
 	r.fields = agentFields(&r.agent, &r.writeID)

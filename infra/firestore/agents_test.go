@@ -305,8 +305,8 @@ func TestFindKey_RefusesMalformedFields(t *testing.T) {
 	}
 }
 
-// TestDecode_KeepsNothingOfAnotherAgent decodes an agent with every field and then one without any, as records of agents
-// are used one after the other.
+// TestDecode_KeepsNothingOfAnotherAgent decodes an agent with every field and then one without any, as records of
+// agents are used one after the other.
 func TestDecode_KeepsNothingOfAnotherAgent(t *testing.T) {
 	t.Parallel()
 	full := encodeAgent(agenttest.FullAgent(agenttest.Now()), "a write")
