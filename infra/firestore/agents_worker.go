@@ -117,6 +117,28 @@ func (s *WorkerStore) AdmitExport(ctx context.Context, a agent.Agent, snapshotID
 	return w.agent, nil
 }
 
+// CountSent implements agent.ExportStore.
+func (s *WorkerStore) CountSent(ctx context.Context, organizationID string, bytes int64) error {
+	return s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		snap, err := s.client.Directory().read(ctx, organizationID)
+		if err != nil {
+			return err
+		}
+		now := s.client.now()
+		org, err := organizationStateOf(snap, now)
+		if err != nil {
+			return err
+		}
+		if err := org.CountExport(s.client.exports, bytes, now); err != nil {
+			return err
+		}
+		b := s.client.batch()
+		org.save(b, []gcp.Update{setExports(org.Organization)})
+		_, err = s.client.commit(ctx, b)
+		return err
+	})
+}
+
 // Remove implements agent.WorkerStore. Further errors: ErrSuperseded when the desired state changed since a was read,
 // because the agent may be wanted again.
 func (s *WorkerStore) Remove(ctx context.Context, a agent.Agent, d agent.Deletion) error {

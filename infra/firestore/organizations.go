@@ -69,28 +69,6 @@ func setExports(o organization.Organization) gcp.Update {
 	return gcp.Update{Path: exportsField, Value: timestamp(&o.ExportsFullAt).encode()}
 }
 
-// CountSent implements agent.ExportStore.
-func (s *WorkerStore) CountSent(ctx context.Context, organizationID string, bytes int64) error {
-	return s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
-		snap, err := s.client.Directory().read(ctx, organizationID)
-		if err != nil {
-			return err
-		}
-		now := s.client.now()
-		org, err := organizationStateOf(snap, now)
-		if err != nil {
-			return err
-		}
-		if err := org.CountExport(s.client.exports, bytes, now); err != nil {
-			return err
-		}
-		b := s.client.batch()
-		org.save(b, []gcp.Update{setExports(org.Organization)})
-		_, err = s.client.commit(ctx, b)
-		return err
-	})
-}
-
 func usageFields(u *organization.Usage) fields {
 	return fields{
 		{"agents", number(&u.Agents)},

@@ -110,11 +110,6 @@ func (c *client) keepLog(ctx context.Context, agentID string, e provisioning.End
 		if err != nil || place.name == "" {
 			return err
 		}
-		if e.Said != "" {
-			if log, err = keptlog.Compress([]byte(e.Said)); err != nil {
-				return err
-			}
-		}
 		if log == nil { // once, whatever the other workers do
 			if log, err = c.lastLines(ctx, namespace, e); err != nil || log == nil {
 				return err
@@ -188,10 +183,13 @@ func (c *client) placeFor(ctx context.Context, namespace string, e agentlog.Ende
 	}
 }
 
-// lastLines reads the end of a container's log, compressed. It is nil if the cluster has that log no longer: the answer
-// to a request counts only if the pod names the same container afterwards. If the container was replaced in between,
-// its log is asked for as that of the previous one.
+// lastLines reads the end of a container's log, compressed, or what is kept in its place. It is nil if the cluster has
+// that log no longer: the answer to a request counts only if the pod names the same container afterwards. If the
+// container was replaced in between, its log is asked for as that of the previous one.
 func (c *client) lastLines(ctx context.Context, namespace string, e provisioning.EndedContainer) ([]byte, error) {
+	if e.Said != "" {
+		return keptlog.Compress([]byte(e.Said))
+	}
 	t := core("Pod", namespace, podName)
 	for {
 		tail, logErr := c.readLog(ctx, t, !e.Held)

@@ -59,29 +59,42 @@ func (m *Meter) Count(key string, n int64, charge func() error) error {
 	if m == nil {
 		return nil
 	}
+	u, due, err := m.add(key, n)
+	if !due {
+		return err
+	}
+	return m.end(u, charge())
+}
+
+// add adds what a key used. due reports whether a unit must be charged now; the charge has begun then.
+func (m *Meter) add(key string, n int64) (u *use, due bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	u := m.keys[key]
+	u = m.keys[key]
 	if u == nil {
 		u = &use{}
 		m.keys[key] = u
 	}
 	u.uncharged += n
 	if err := m.refusalOf(u); err != nil || u.charging || u.uncharged < m.unit {
-		return err
+		return u, false, err
 	}
 	u.charging = true
-	m.mu.Unlock()
-	err := charge()
+	return u, true, nil
+}
+
+// end ends a charge that had an outcome. It returns a refusal.
+func (m *Meter) end(u *use, outcome error) error {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	u.charging = false
-	refusal := fault.From(err)
+	refusal := fault.From(outcome)
 	switch {
-	case err == nil:
+	case outcome == nil:
 		u.uncharged -= m.unit
 	case refusal.Kind == fault.RateLimited:
-		u.refusal, u.until = err, m.now().Add(refusal.RetryAfter)
-		return err
+		u.refusal, u.until = outcome, m.now().Add(refusal.RetryAfter)
+		return outcome
 	}
 	return nil
 }
