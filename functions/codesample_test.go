@@ -62,6 +62,26 @@ func TestCodeSamples_OfCurlSucceed(t *testing.T) {
 	}
 }
 
+// TestReadmes_CallsSucceed runs the calls of the API in the documents.
+func TestReadmes_CallsSucceed(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	for _, name := range readmes() {
+		for _, command := range shownCommands(readDocument(t, name)) {
+			if !strings.HasPrefix(command, "curl ") || !strings.Contains(command, "$AGENTS_API_KEY") {
+				continue
+			}
+			calls++
+			if res := runCurl(t, newSamples(t), command); res.Status >= 300 {
+				t.Errorf("%s shows %s\nwhich answers %d %s", name, command, res.Status, res.Body)
+			}
+		}
+	}
+	if calls == 0 {
+		t.Error("no document shows a call of the API")
+	}
+}
+
 // runCurl runs a command line of curl and returns what the server answered.
 func runCurl(t *testing.T, s *samples, line string) functiontest.Response {
 	t.Helper()
@@ -93,7 +113,8 @@ func runCurl(t *testing.T, s *samples, line string) functiontest.Response {
 	return answers[0]
 }
 
-// curl sends the request of a command line. It knows the options that samples use.
+// curl sends the request of a command line, a body as a form unless a header says otherwise. It knows the options that
+// samples use.
 func (s *samples) curl(t *testing.T, args []string) (functiontest.Response, error) {
 	t.Helper()
 	if args[0] != "curl" {
@@ -114,10 +135,12 @@ func (s *samples) curl(t *testing.T, args []string) (functiontest.Response, erro
 		case "-H":
 			name, value, _ := strings.Cut(args[i], ": ")
 			options = append(options, functiontest.Header(name, value))
-		case "--data-binary":
-			options = append([]functiontest.Option{functiontest.RawBody(args[i])}, options...)
-		case "-d":
-			options = append(options, functiontest.RawBody(args[i]))
+		case "-d", "--data-binary":
+			if method == "GET" {
+				method = "POST"
+			}
+			form := functiontest.Header("Content-Type", "application/x-www-form-urlencoded")
+			options = append([]functiontest.Option{functiontest.RawBody(args[i]), form}, options...)
 		default:
 			return functiontest.Response{}, fmt.Errorf("curl has the option %s, which this test does not know", option)
 		}
