@@ -207,7 +207,7 @@ func (s *served) get(ctx context.Context, path, token string) error {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
-		return fmt.Errorf("a request got %d: %w", res.StatusCode, err)
+		return errors.Join(fmt.Errorf("a request got %d", res.StatusCode), err)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (c *rawClient) watchPods(ctx context.Context, agentID string) (watch.Interf
 func uidOf(object []byte) (string, error) {
 	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(object, &o); err != nil || o.UID == "" {
-		return "", fmt.Errorf("read the UID of an applied object: %w", err)
+		return "", errors.Join(errors.New("an applied object has no UID"), err)
 	}
 	return string(o.UID), nil
 }

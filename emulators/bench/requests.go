@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -63,7 +64,7 @@ func (d *deployment) checkRevocation(ctx context.Context, key, agentID string) e
 		ID string `json:"id"`
 	}
 	if err := json.Unmarshal(body, &keys); err != nil || len(keys) != 1 {
-		return fmt.Errorf("list of keys: got %d keys, want 1: %w", len(keys), err)
+		return errors.Join(fmt.Errorf("list of keys: got %d keys, want 1", len(keys)), err)
 	}
 	if _, err := d.call(ctx, request{key: key, method: http.MethodDelete, path: "/api/v1/api-keys/" + keys[0].ID},
 		http.StatusNoContent); err != nil {

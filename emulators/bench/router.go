@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -155,7 +156,7 @@ func (c comparison) cpuPerRequest(ctx context.Context, address string) (float64,
 		}
 		defer func() { _ = res.Body.Close() }()
 		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
-			return fmt.Errorf("a request got %d: %w", res.StatusCode, err)
+			return errors.Join(fmt.Errorf("a request got %d", res.StatusCode), err)
 		}
 		return nil
 	}

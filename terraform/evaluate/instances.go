@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,7 +108,7 @@ func number(v cty.Value) (int64, error) {
 	}
 	v, err := convert.Convert(v, cty.Number)
 	if err != nil || v.IsNull() {
-		return 0, fmt.Errorf("is no number: %w", err)
+		return 0, errors.Join(errors.New("is no number"), err)
 	}
 	n, _ := v.AsBigFloat().Int64()
 	return n, nil

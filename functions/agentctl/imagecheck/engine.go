@@ -109,7 +109,7 @@ func one[T any](ctx context.Context, e engine, all *[]T, args ...string) (T, err
 		return zero, err
 	}
 	if err := json.Unmarshal([]byte(out), all); err != nil || len(*all) != 1 {
-		return zero, fmt.Errorf("%s %s prints no description: %w", e, args[0], err)
+		return zero, errors.Join(fmt.Errorf("%s %s prints no description", e, args[0]), err)
 	}
 	return (*all)[0], nil
 }
