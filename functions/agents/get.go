@@ -133,6 +133,8 @@ func get(ctx context.Context, agents agent.Store, slots *ratelimit.Slots, in get
 }
 
 // read reads the agent. It is separate so that its copy of the agent is not on the stack of a wait.
+//
+//go:noinline
 func read(ctx context.Context, agents agent.Store, in getInput) (*agent.Agent, error) {
 	a, err := agents.Get(ctx, in.id())
 	return &a, err
