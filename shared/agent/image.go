@@ -76,7 +76,7 @@ func (a *Agent) follow(s *Software, id string, images image.Set) {
 	current, ok := images.Current(id, a.Cell)
 	refused := s.Update.State == UpdateReverted && s.Update.Version == current.Version
 	if ok && !refused && a.CanRun(current) && !images.Newer(id, a.Cell, s.Version, current.Version) {
-		a.take(s, current)
+		a.take(s, current, a.UpdatedAt)
 	}
 }
 
@@ -110,12 +110,13 @@ func (a *Agent) chooseImage(wish ImageWish, before Agent, images image.Set) erro
 	case !a.CanRun(chosen):
 		return a.sandboxImpossible()
 	case !chosen.Same(a.Image.Choice):
-		a.take(&a.Image, chosen)
+		a.take(&a.Image, chosen, wish.At)
 		a.RevertReason = nil
 		a.UpdatedAt = wish.At
 		a.replacePod(wish.At)
 	case chosen.Version != a.Image.Version: // another name of the same build
-		a.Image.Version, a.UpdatedAt = chosen.Version, wish.At
+		a.take(&a.Image, chosen, wish.At)
+		a.UpdatedAt = wish.At
 	}
 	if chosen.ID == image.CustomID {
 		a.Sandbox, a.ImagePolicy = true, image.Pinned
@@ -142,10 +143,13 @@ func (a Agent) imageID() string {
 }
 
 // take makes the agent run a choice from the next start of its pod on. A release that is not through with the agent
-// loses it.
-func (a *Agent) take(s *Software, c image.Choice) {
-	if !c.Same(s.Choice) {
-		a.snapshotBeforeUpdate(s, c, a.UpdatedAt)
+// loses it, also to another name of the same build: the release could not take the agent back from that.
+func (a *Agent) take(s *Software, c image.Choice, now time.Time) {
+	same := c.Same(s.Choice)
+	if !same {
+		a.snapshotBeforeUpdate(s, c, now)
+	}
+	if !same || c.Version != s.Version {
 		s.Update.interrupt()
 	}
 	s.Choice = c

@@ -226,6 +226,29 @@ func TestApply_TakesTheAgentFromARelease(t *testing.T) {
 	equal(t, "version", a.Image.Version, "1")
 }
 
+// TestApply_TakesTheAgentFromAReleaseByAnotherName: the release cannot take the agent back from a name that it does not
+// know, so a failure is the agent's own.
+func TestApply_TakesTheAgentFromAReleaseByAnotherName(t *testing.T) {
+	t.Parallel()
+	renamed := twoVersions("3")
+	third := renamed.Catalog[0].Versions[1]
+	third.Version = "3"
+	renamed.Catalog[0].Versions = append(renamed.Catalog[0].Versions, third)
+	watched := runningOn(t)
+	watched.MoveTo("release-1", to(image.DefaultID), at(2))
+	patched, err := patched(watched, renamed, agent.Patch{Image: new("default@3")})
+	equal(t, "error", err, nil)
+	for name, a := range map[string]agent.Agent{
+		"patched": patched, "restarted": acted(t, watched, agent.Restart, renamed),
+	} {
+		equal(t, name+": version", a.Image.Version, "3")
+		equal(t, name+": state", a.Image.Update.State, agent.UpdateInterrupted)
+		a.GiveUp(agent.Failure{Code: "pod_crash_loop"}, at(61))
+		equal(t, name+": status after a failure", a.Status, agent.Error)
+		equal(t, name+": has no work after it", a.Converged(), true)
+	}
+}
+
 func TestApply_RefusesAnotherImage(t *testing.T) {
 	t.Parallel()
 	set := withCustom("1")

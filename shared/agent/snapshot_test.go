@@ -294,6 +294,25 @@ func TestMoveTo_SnapshotsFirst(t *testing.T) {
 	equal(t, "snapshots before another front", len(front.Snapshots), 0)
 }
 
+// TestApply_KeepsTheSnapshotBeforeAnUpdate: it is as old as the update, however long ago the agent last changed.
+func TestApply_KeepsTheSnapshotBeforeAnUpdate(t *testing.T) {
+	t.Parallel()
+	week := 7 * 24 * time.Hour
+	now := at(0).Add(2 * week)
+	for _, state := range []agent.Trigger{agent.Restart, agent.Stop} {
+		a := acted(t, runningOn(t), state, twoVersions("1"))
+		a.MarkObserved(at(61))
+		a, err := edited(a, twoVersions("2"), func(a *agent.Agent) error {
+			return a.Apply(agent.Patch{Image: new("default@2")}, now)
+		})
+		equal(t, "error", err, nil)
+		s := a.Snapshots[0]
+		equal(t, string(state)+": cause", s.Cause, agent.SnapshotByRelease)
+		equal(t, string(state)+": created", s.CreatedAt, now)
+		equal(t, string(state)+": expires", s.ExpiresAt, now.Add(week))
+	}
+}
+
 // A version whose data a former one cannot read is not run without a snapshot of the data from before it.
 func TestMoveTo_GoesBackWithoutASnapshotIfItMust(t *testing.T) {
 	t.Parallel()
