@@ -12,7 +12,6 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
-	"agents.example/controlplane/shared/secret"
 )
 
 // Patch is a client's change of an agent. A nil field leaves that part unchanged.
@@ -189,9 +188,8 @@ func (a Agent) mergeEnv(patch map[string]*string) (merged []EnvVar, changed bool
 		value, old := patch[key], vars[key]
 		_, exists := vars[key]
 		switch {
-		case exists && value != nil &&
-			(*value == EnvIsConfigured && !old.Secret() || *value == EnvIsSecret && old.Secret()),
-			value != nil && *value == EnvIsSecret && a.injected(secret.BrokeredKey(key)) != nil:
+		case value != nil && (*value == EnvIsConfigured && exists && !old.Secret() ||
+			*value == EnvIsSecret && a.HasSecret(a.SecretKey(key))):
 			continue // the client sends back the placeholder that it read
 		case old.Secret(), a.isSetting(key), a.hasBrokered(key), LooksSecret(key) && (value != nil || !exists):
 			// A plain variable that is named like a secret can be removed: an earlier release accepted it.

@@ -8,6 +8,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/secret"
 )
 
 func TestEnvKeyViolation_RefusesReservedAndMalformedKeys(t *testing.T) {
@@ -206,6 +207,33 @@ func TestApply_MergesThePatch(t *testing.T) {
 			equal(t, "generation changed", a.Generation != before, c.wantReplaced)
 			equal(t, "Warming", a.Warming, c.wantReplaced)
 		})
+	}
+}
+
+// TestApply_TakesBackWhatItShows: a client may change one variable and send all that it read.
+func TestApply_TakesBackWhatItShows(t *testing.T) {
+	t.Parallel()
+	setting, brokering, replacing := in(agent.Running), restricted(), in(agent.Running)
+	begin(t, &setting, 2, secret.Operation{ID: "s", Key: "API_KEY", Action: secret.Set, Bytes: 5})
+	begin(t, &brokering, 2, broker("k", "KEY", "a.example"))
+	replacing.Env = []agent.EnvVar{{Key: "MODE", Value: "fast"}}
+	begin(t, &replacing, 2, secret.Operation{ID: "s", Key: "MODE", Action: secret.Set, Bytes: 5})
+	failed := setting.Clone()
+	recordStored(t, &failed, 2, "s", 0)
+	for name, a := range map[string]agent.Agent{
+		"a secret": withSecret(), "one that is being set": setting, "one that could not be set": failed,
+		"a brokered secret": brokered(t), "one that is being brokered": brokering,
+		"one that replaces a plain variable": replacing,
+	} {
+		shown := a.Show(identity.Caller{OrganizationID: "o", Role: identity.RoleAdmin}, agent.Addresses{}).EnvVars
+		echo := map[string]*string{}
+		for key, source := range shown {
+			echo[key] = new(string(source))
+		}
+		equal(t, name+": shows variables", len(shown) > 0, true)
+		before := a.Clone()
+		equal(t, name+": error", patchEnv(&a, echo), nil)
+		equal(t, name+": unchanged", a.Equal(before), true)
 	}
 }
 
