@@ -42,6 +42,8 @@ func Changes(before, after Agent) []audit.Change {
 			Field: "public_paths",
 			Old:   strings.Join(before.PublicPaths, " "), New: strings.Join(after.PublicPaths, " "),
 		},
+		{Field: "sleep.after_seconds", Old: showSeconds(before.Sleep), New: showSeconds(after.Sleep)},
+		{Field: "sleep.wake_on", Old: showWakers(before.Sleep), New: showWakers(after.Sleep)},
 		{Field: "move_to", Old: moveTo(before), New: moveTo(after)},
 		{Field: "wake_at", Old: showTime(before.WakeAt), New: showTime(after.WakeAt)},
 		{Field: "sandbox_enabled", Old: strconv.FormatBool(before.Sandbox), New: strconv.FormatBool(after.Sandbox)},
@@ -56,6 +58,22 @@ func Changes(before, after Agent) []audit.Change {
 	changes = append(append(changes, envChanges(before.Env, after.Env)...), fileChanges(before.Files, after.Files)...)
 	changes = append(append(changes, scheduleChanges(before, after)...), snapshotChanges(before, after)...)
 	return append(changes, operationChanges(before, after)...)
+}
+
+// showSeconds is empty for an agent that never sleeps.
+func showSeconds(p SleepPolicy) string {
+	if p.AfterSeconds == 0 {
+		return ""
+	}
+	return strconv.FormatInt(p.AfterSeconds, 10)
+}
+
+func showWakers(p SleepPolicy) string {
+	var wakers []string
+	for _, w := range p.WakeOn {
+		wakers = append(wakers, string(w))
+	}
+	return strings.Join(wakers, " ")
 }
 
 // moveTo is the cell to which the agent is being moved.

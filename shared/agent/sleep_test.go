@@ -1,10 +1,12 @@
 package agent_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 )
@@ -199,6 +201,28 @@ func TestApply_APlanBringsItsPolicyOfSleep(t *testing.T) {
 		do(t, a.Apply(agent.Patch{Plan: &larger}, at(1)))
 		if !a.Sleep.Equal(row.want) {
 			t.Errorf("%s: on the larger plan it is %+v, want %+v", name, a.Sleep, row.want)
+		}
+	}
+}
+
+func TestChanges_NameThePolicyOfSleep(t *testing.T) {
+	t.Parallel()
+	before, after := sleeper(), sleeper()
+	after.Sleep = agent.SleepPolicy{AfterSeconds: 600, WakeOn: []agent.Waker{agent.RequestWakes}}
+	for name, row := range map[string]struct {
+		before, after agent.Agent
+		want          []audit.Change
+	}{
+		"another policy": {before: before, after: after, want: []audit.Change{
+			{Field: "sleep.after_seconds", Old: "300", New: "600"},
+			{Field: "sleep.wake_on", Old: "request schedule", New: "request"},
+		}},
+		"none": {before: after, after: in(agent.Running), want: []audit.Change{
+			{Field: "sleep.after_seconds", Old: "600"}, {Field: "sleep.wake_on", Old: "request"},
+		}},
+	} {
+		if got := agent.Changes(row.before, row.after); !slices.Equal(got, row.want) {
+			t.Errorf("%s: changes = %v, want %v", name, got, row.want)
 		}
 	}
 }
