@@ -163,6 +163,9 @@ func (a Agent) changedSinceDaily() bool {
 		return true
 	}
 	history := a.ServingHistory()
+	if len(history) == 0 { // a release that recorded none took the pod away, before there were snapshots
+		return false
+	}
 	return LastServing(history) != Idle || !history[len(history)-1].Since.Before(a.Snapshots[newest].CutAt)
 }
 

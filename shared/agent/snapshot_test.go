@@ -268,6 +268,21 @@ func TestPrepareSnapshots_TakesOneADayAndKeepsThemAsLongAsThePlanSays(t *testing
 	equal(t, "its status", a.Snapshots[0].Status, agent.SnapshotReady)
 }
 
+// TestPrepareSnapshots_OfAnAgentThatAFormerReleaseStopped: its record does not say since when it has no pod.
+func TestPrepareSnapshots_OfAnAgentThatAFormerReleaseStopped(t *testing.T) {
+	t.Parallel()
+	a := in(agent.Stopped)
+	a.LastReadyIsolation, a.ServingChanges = agent.Plain, nil
+	for day := range 3 {
+		now := at(0).Add(time.Duration(day+1) * 24 * time.Hour)
+		a.PrepareSnapshots(now)
+		for _, s := range a.OpenSnapshots(now) {
+			a.RecordSnapshot(s.ID, agent.SnapshotState{CutAt: now, Handle: "h", Ready: true}, now)
+		}
+		equal(t, "daily snapshots", len(a.Snapshots), 1)
+	}
+}
+
 func TestMoveTo_SnapshotsFirst(t *testing.T) {
 	t.Parallel()
 	a := runningOn(t)
