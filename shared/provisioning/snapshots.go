@@ -85,20 +85,23 @@ func (w *run) visitSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot
 		}
 		return func(a *agent.Agent) { a.RecordDeletedSnapshot(s.ID, gone, w.Now()) }
 	}
-	seen, err := w.take(ctx, a, s)
+	seen, over, err := w.take(ctx, a, s)
+	problem := describeSnapshot(err)
 	if err != nil {
 		slog.WarnContext(ctx, "a snapshot could not be taken yet", "agent_id", a.ID, "snapshot_id", s.ID, "error", err)
-		problem := describeSnapshot(err)
-		if isPermanent(err) {
-			return func(a *agent.Agent) { a.RefuseSnapshot(s.ID, problem, w.Now()) }
-		}
-		return func(a *agent.Agent) { a.AwaitSnapshot(s.ID, problem, w.Now()) }
 	}
 	return func(a *agent.Agent) {
-		if seen.CutAt.IsZero() {
-			a.MissQuiet(s.ID) // the program of the image was told that the volume may change again
+		if over && seen.CutAt.IsZero() {
+			a.MissQuiet(s.ID)
 		}
-		a.RecordSnapshot(s.ID, seen, w.Now())
+		switch {
+		case err == nil:
+			a.RecordSnapshot(s.ID, seen, w.Now())
+		case isPermanent(err):
+			a.RefuseSnapshot(s.ID, problem, w.Now())
+		default:
+			a.AwaitSnapshot(s.ID, problem, w.Now())
+		}
 	}
 }
 
@@ -123,20 +126,25 @@ func describeSnapshot(err error) string {
 	}
 }
 
-// take asks for a snapshot, of a quiet volume if that is what its client wants.
-func (w *run) take(ctx context.Context, a agent.Agent, s agent.Snapshot) (agent.SnapshotState, error) {
+// take asks for a snapshot, of a quiet volume if that is what its client wants. over is true if the volume may change
+// again: the storage may have been asked, also if that failed, and cut the snapshot later.
+func (w *run) take(ctx context.Context, a agent.Agent, s agent.Snapshot) (seen agent.SnapshotState, over bool,
+	err error,
+) {
 	if s.Consistency != agent.ConsistentByHook || !s.CutAt.IsZero() || a.Status != agent.Running {
 		quiet := s.Consistency != agent.ConsistentAfterCrash && s.CutAt.IsZero()
-		return w.ask(ctx, a, s, quiet, isReady)
+		seen, err = w.ask(ctx, a, s, quiet, isReady)
+		return seen, err == nil, err
 	}
 	if w.Quiescer == nil {
-		return agent.SnapshotState{}, errors.New("no way to the programs of images")
+		return seen, false, errors.New("no way to the programs of images")
 	}
 	if err := w.Quiescer.Quiesce(ctx, a, QuiesceBegin); err != nil {
-		return agent.SnapshotState{}, errors.Join(err, w.endQuiet(ctx, a))
+		return seen, false, errors.Join(err, w.endQuiet(ctx, a))
 	}
-	seen, err := w.ask(ctx, a, s, false, isCut)
-	return seen, errors.Join(err, w.endQuiet(ctx, a))
+	seen, err = w.ask(ctx, a, s, false, isCut)
+	ended := w.endQuiet(ctx, a)
+	return seen, ended == nil, errors.Join(err, ended)
 }
 
 // endQuiet lets the agent write again, even if ctx has ended. An image must bear that it is told so without need.

@@ -122,17 +122,39 @@ func (s slow) Snapshot(ctx context.Context, a agent.Agent, of agent.Snapshot, qu
 	return s.Volumes.Snapshot(ctx, a, of, quiet)
 }
 
+// unanswered is storage whose answers are lost until a time. It was asked for the snapshot, and cuts it shortly before
+// that time.
+type unanswered struct{ slow }
+
+func (s unanswered) Snapshot(ctx context.Context, a agent.Agent, of agent.Snapshot, quiet bool) (agent.SnapshotState,
+	error,
+) {
+	if time.Now().Before(s.after) {
+		return agent.SnapshotState{}, errors.New("the answer is lost")
+	}
+	seen, err := s.Volumes.Snapshot(ctx, a, of, quiet)
+	if !seen.CutAt.IsZero() {
+		seen.CutAt = s.after.Add(-time.Second)
+	}
+	return seen, err
+}
+
 // A snapshot that is cut after the program was told that the volume may change is not called quiet.
 func TestReconcile_SaysThatASnapshotIsNotQuiet(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, id := hooked(t)
-		r := w.reconciler()
-		r.Quiescer, r.Volumes = &hook{}, slow{r.Volumes, time.Now().Add(time.Minute)}
-		if s := w.await(r, id); s.Status != agent.SnapshotReady || s.Consistency != agent.ConsistentAfterCrash {
-			t.Errorf("the snapshot is %+v", s)
-		}
-	})
+	for name, storage := range map[string]func(slow) provisioning.Volumes{
+		"slow":       func(s slow) provisioning.Volumes { return s },
+		"unanswered": func(s slow) provisioning.Volumes { return unanswered{s} },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, id := hooked(t)
+			r := w.reconciler()
+			r.Quiescer, r.Volumes = &hook{}, storage(slow{r.Volumes, time.Now().Add(time.Minute)})
+			if s := w.await(r, id); s.Status != agent.SnapshotReady || s.Consistency != agent.ConsistentAfterCrash {
+				t.Errorf("%s: the snapshot is %+v", name, s)
+			}
+		})
+	}
 }
 
 // refusing is storage that takes no snapshot.
