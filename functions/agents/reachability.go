@@ -95,15 +95,17 @@ func Reachability(agents agent.Store, p DashboardProber, d agent.Addresses) func
 				url := a.URL(d, "/")
 				r.DashboardURL = &url
 			}
-			if a.Asleep() { // waiting changes nothing
+			switch {
+			case a.Status == agent.Running && a.Routed:
+				return r.with(probes.probe(ctx, a)), nil
+			case a.Asleep():
 				r.Reason = reasonAsleep
-				return r, nil
-			}
-			if a.Status != agent.Running || !a.Routed {
+			case a.WantsPod():
 				r.Reason, r.RetryAfter = reasonNotRunning, after(10)
-				return r, nil
+			default: // waiting changes nothing
+				r.Reason = reasonNotRunning
 			}
-			return r.with(probes.probe(ctx, a)), nil
+			return r, nil
 		}),
 	}
 }

@@ -95,7 +95,17 @@ func TestReachability_ExplainsWhyADashboardDoesNotAnswer(t *testing.T) {
 		},
 		"the agent is stopped": {
 			given: func(a *agent.Agent) { a.Status = agent.Stopped }, wantReason: "not_running",
+		},
+		"the agent is paused": {
+			given:      func(a *agent.Agent) { a.Status, a.StatusReason = agent.Paused, agent.Manual },
+			wantReason: "not_running",
+		},
+		"the agent is being provisioned": {
+			given: func(a *agent.Agent) { a.Status = agent.Provisioning }, wantReason: "not_running",
 			wantRetryAfter: 10,
+		},
+		"the agent may recover": {
+			given: func(a *agent.Agent) { a.Status = agent.Error }, wantReason: "not_running", wantRetryAfter: 10,
 		},
 		"the agent sleeps": {
 			given:      func(a *agent.Agent) { a.Status, a.StatusReason = agent.Paused, agent.ReasonIdle },
