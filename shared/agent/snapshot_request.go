@@ -17,7 +17,8 @@ type SnapshotRequest struct {
 }
 
 // RequestSnapshot adds a snapshot that a worker takes, and returns it. Errors: Conflict if the agent has no data yet,
-// is being deleted, has a snapshot that is not taken yet, or has no hook; PaymentRequired if its plan allows no more.
+// is being deleted, has a snapshot that is not taken yet, too many, or no hook; PaymentRequired if its plan allows no
+// more.
 func (a *Agent) RequestSnapshot(r SnapshotRequest, now time.Time) (Snapshot, error) {
 	if err := a.checkSnapshot(r); err != nil {
 		return Snapshot{}, err
@@ -64,7 +65,21 @@ func (a Agent) checkSnapshot(r SnapshotRequest) error {
 			"limit": "snapshots", "current": held, "max": p.MaxSnapshots, "plan": p.ID, "upgrade_to": p.Next(),
 		})
 	}
-	return nil
+	return a.checkRoom()
+}
+
+// maxSnapshots bounds the snapshots in a record, whose size the database limits: whoever repeats a request that fails
+// leaves a snapshot each time, for a week. It is more than plans and a week's restores need.
+const maxSnapshots = 150
+
+// checkRoom checks that a client may add a snapshot to the record. Errors: Conflict.
+func (a Agent) checkRoom() error {
+	if len(a.Snapshots) < maxSnapshots {
+		return nil
+	}
+	return fault.New(fault.Conflict, "snapshots_full",
+		"The agent has %d snapshots, with those that failed or are being deleted. Delete some, and retry once they "+
+			"are gone.", len(a.Snapshots)).WithMeta(a.ConflictMeta())
 }
 
 func snapshotInProgress() *fault.Error {

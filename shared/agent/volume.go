@@ -42,7 +42,7 @@ func (v Volume) Foreign(agentID string) bool {
 
 // Restore replaces the agent's volume by one with the data of a snapshot, and starts the agent. The former volume is
 // kept as a snapshot. Errors: NotFound; Conflict if the snapshot is not ready, or another one or a restore is in
-// progress, or if the agent's status allows no start.
+// progress, if there are too many, or if the agent's status allows no start.
 func (a *Agent) Restore(id string, now time.Time) error {
 	s := a.snapshot(id)
 	switch {
@@ -65,6 +65,9 @@ func (a *Agent) Restore(id string, now time.Time) error {
 		return fault.New(fault.Conflict, "volume_unmade",
 			"The agent's present volume is not made yet, so it cannot be kept. Start the agent first.").
 			WithMeta(a.ConflictMeta())
+	}
+	if err := a.checkRoom(); err != nil {
+		return err
 	}
 	a.interruptUpdates()
 	a.replaceVolume(*s, now)
