@@ -40,10 +40,7 @@ func importViolations(urls webhook.URLPolicy) func(body map[string]any) []fault.
 		if why == "" {
 			return nil
 		}
-		return []fault.Violation{{
-			Loc: []any{"body", "import_url"}, Type: "value_error", Msg: "Value error, " + why,
-			Ctx: map[string]any{"error": why},
-		}}
+		return []fault.Violation{fault.ValueError([]any{"body", "import_url"}, why)}
 	}
 }
 

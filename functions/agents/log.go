@@ -93,10 +93,7 @@ func (in logInput) options(now time.Time) (agentlog.Options, error) {
 }
 
 func contradicts(parameter, why string) error {
-	return fault.Validation(fault.Violation{
-		Loc: []any{"query", parameter}, Type: "value_error", Msg: "Value error, " + why,
-		Ctx: map[string]any{"error": why},
-	})
+	return fault.Validation(fault.ValueError([]any{"query", parameter}, why))
 }
 
 // Log reads an agent's log from its cell, and follows it if asked to. An answer that follows a log holds one of the

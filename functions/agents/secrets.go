@@ -131,10 +131,7 @@ func secretViolations(body map[string]any) []function.Violation {
 	var found []function.Violation
 	for _, key := range slices.Sorted(maps.Keys(secrets)) {
 		bad := func(why string) {
-			found = append(found, function.Violation{
-				Loc: []any{"body", "secrets", key}, Type: "value_error", Msg: "Value error, " + why,
-				Ctx: map[string]any{"error": why},
-			})
+			found = append(found, fault.ValueError([]any{"body", "secrets", key}, why))
 		}
 		if why := agent.EnvKeyViolation(key); why != "" {
 			bad(why)
@@ -164,10 +161,7 @@ func injectViolations(body map[string]any) []function.Violation {
 	var found []function.Violation
 	for _, key := range slices.Sorted(maps.Keys(injects)) {
 		bad := func(why string, loc ...any) {
-			found = append(found, function.Violation{
-				Loc: append([]any{"body"}, loc...), Type: "value_error", Msg: "Value error, " + why,
-				Ctx: map[string]any{"error": why},
-			})
+			found = append(found, fault.ValueError(append([]any{"body"}, loc...), why))
 		}
 		value, isSet := secrets[key].(string)
 		switch {

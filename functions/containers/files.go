@@ -70,9 +70,7 @@ func checkWritable(a agent.Agent, name string) error {
 }
 
 func invalidPath(why string) error {
-	return fault.Validation(fault.Violation{
-		Loc: []any{"query", "path"}, Type: "value_error", Msg: "Value error, " + why, Ctx: map[string]any{"error": why},
-	})
+	return fault.Validation(fault.ValueError([]any{"query", "path"}, why))
 }
 
 func (s Service) fileRoute(name, method, summary string) function.Route {

@@ -192,7 +192,7 @@ const maxWakeAhead = 366 * day
 // CheckWakeAt checks a time of SetWakeAt. Errors: Invalid.
 func CheckWakeAt(at, now time.Time) error {
 	if at.After(now.Add(maxWakeAhead)) {
-		return fault.Validation(invalid([]any{"body", "at"}, "the time is more than 366 days ahead"))
+		return fault.Validation(fault.ValueError([]any{"body", "at"}, "the time is more than 366 days ahead"))
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (d Draft) imageWish(now time.Time) *ImageWish {
 
 // UnknownSnapshot is the error for a clone of a snapshot that does not exist, or whose agent does not.
 func UnknownSnapshot() *fault.Error {
-	return fault.Validation(invalid([]any{"body", "from_snapshot"},
+	return fault.Validation(fault.ValueError([]any{"body", "from_snapshot"},
 		"the organization has no such snapshot; GET /agents/{agent_id}/snapshots lists those of an agent"))
 }
 

@@ -33,10 +33,11 @@ func ConfigViolations(config map[string]any) []fault.Violation {
 	var found []fault.Violation
 	loc := []any{"body", "config"}
 	if b, err := json.Marshal(config); err == nil && len(b) > MaxConfigBytes {
-		found = append(found, invalid(loc, fmt.Sprintf("config must not exceed %d bytes as JSON", MaxConfigBytes)))
+		found = append(found, fault.ValueError(loc,
+			fmt.Sprintf("config must not exceed %d bytes as JSON", MaxConfigBytes)))
 	}
 	if depth(config) > MaxConfigDepth {
-		found = append(found, invalid(loc,
+		found = append(found, fault.ValueError(loc,
 			fmt.Sprintf("config must not be nested more than %d levels deep", MaxConfigDepth)))
 	}
 	return found

@@ -68,7 +68,7 @@ func patternViolations(list any, field ...any) (found []fault.Violation) {
 	for i, value := range patterns[:min(len(patterns), egress.MaxPatterns)] {
 		pattern, isText := value.(string)
 		if why := egress.PatternViolation(pattern); isText && why != "" {
-			found = append(found, invalid(slices.Concat([]any{"body"}, field, []any{i}), why))
+			found = append(found, fault.ValueError(slices.Concat([]any{"body"}, field, []any{i}), why))
 		}
 	}
 	return found
@@ -191,7 +191,7 @@ func (a Agent) checkTarget(name string, t egress.Target) error {
 	loc := []any{"body", "inject", name}
 	for _, host := range t.Hosts {
 		if a.Egress.Check(host) != "" {
-			return fault.Validation(invalid(append(loc, "hosts"),
+			return fault.Validation(fault.ValueError(append(loc, "hosts"),
 				fmt.Sprintf("the agent may not reach %s: allow it first", host)))
 		}
 	}
@@ -199,7 +199,7 @@ func (a Agent) checkTarget(name string, t egress.Target) error {
 	for other, targets := range a.targets() {
 		same := slices.ContainsFunc(targets, t.Overlaps)
 		if other != name && same {
-			return fault.Validation(invalid(append(loc, "header"),
+			return fault.Validation(fault.ValueError(append(loc, "header"),
 				fmt.Sprintf("the secret %s already has this header at one of the hosts", other)))
 		}
 		longest := 0
@@ -209,7 +209,7 @@ func (a Agent) checkTarget(name string, t egress.Target) error {
 		total += len(other) + longest
 	}
 	if total > egress.MaxTargetBytes {
-		return fault.Validation(invalid([]any{"body", "inject"}, fmt.Sprintf("the names, hosts, headers and "+
+		return fault.Validation(fault.ValueError([]any{"body", "inject"}, fmt.Sprintf("the names, hosts, headers and "+
 			"formats of an agent's brokered secrets must not exceed %d bytes in total", egress.MaxTargetBytes)))
 	}
 	return nil

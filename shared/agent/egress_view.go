@@ -65,7 +65,7 @@ func (s EgressSpec) Change(former egress.Rules) (egress.Rules, error) {
 // checked returns rules unless they are too large, which is said of a field of the body.
 func checked(r egress.Rules, field string) (egress.Rules, error) {
 	if why := r.Violation(); why != "" {
-		return egress.Rules{}, fault.Validation(invalid([]any{"body", field}, why))
+		return egress.Rules{}, fault.Validation(fault.ValueError([]any{"body", field}, why))
 	}
 	return r, nil
 }

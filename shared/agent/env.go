@@ -62,7 +62,7 @@ func EnvViolations(env map[string]any, keyRules ...func(key string, value any) s
 	for _, key := range sortedKeys(env) {
 		for _, rule := range rules {
 			if why := rule(key, env[key]); why != "" {
-				found = append(found, invalid([]any{"body", "env_vars", key}, why))
+				found = append(found, fault.ValueError([]any{"body", "env_vars", key}, why))
 				break
 			}
 		}
@@ -71,11 +71,11 @@ func EnvViolations(env map[string]any, keyRules ...func(key string, value any) s
 		}
 	}
 	if len(env) > MaxEnvKeys {
-		found = append(found, invalid([]any{"body", "env_vars"},
+		found = append(found, fault.ValueError([]any{"body", "env_vars"},
 			fmt.Sprintf("at most %d keys are allowed", MaxEnvKeys)))
 	}
 	if total > MaxEnvBytes {
-		found = append(found, invalid([]any{"body", "env_vars"},
+		found = append(found, fault.ValueError([]any{"body", "env_vars"},
 			fmt.Sprintf("keys and values must not exceed %d bytes in total", MaxEnvBytes)))
 	}
 	return found
@@ -93,10 +93,6 @@ func valueViolation(_ string, value any) string {
 	default:
 		return ""
 	}
-}
-
-func invalid(loc []any, why string) fault.Violation {
-	return fault.Violation{Loc: loc, Type: "value_error", Msg: "Value error, " + why, Ctx: map[string]any{"error": why}}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -112,15 +112,15 @@ func fileViolations(body map[string]any, create bool, secretRule func(key string
 			{"secret", secretFileViolation(key, hasSecret, secretRule)},
 		} {
 			if rule.why != "" {
-				found = append(found, invalid(append(slices.Clone(loc), rule.field), rule.why))
+				found = append(found, fault.ValueError(append(slices.Clone(loc), rule.field), rule.why))
 			}
 		}
 		if hasContent && hasSecret || create && !hasContent && !hasSecret {
-			found = append(found, invalid(loc, "a file has either content or a secret"))
+			found = append(found, fault.ValueError(loc, "a file has either content or a secret"))
 		}
 	}
 	if total > MaxFilesBytes {
-		found = append(found, invalid([]any{"body", "files"}, tooManyBytes()))
+		found = append(found, fault.ValueError([]any{"body", "files"}, tooManyBytes()))
 	}
 	return found
 }
@@ -219,16 +219,16 @@ func (a Agent) mergeFiles(specs *[]FileSpec) (files []File, changed bool, err er
 		loc := []any{"body", "files", i}
 		switch {
 		case s.Content == nil && s.Secret == nil && known < 0:
-			found = append(found, invalid(loc, "the agent has no such file: give it content or a secret"))
+			found = append(found, fault.ValueError(loc, "the agent has no such file: give it content or a secret"))
 		case s.Secret != nil && !a.HasSecret(*s.Secret):
-			found = append(found, invalid(append(loc, "secret"), noSuchSecret))
+			found = append(found, fault.ValueError(append(loc, "secret"), noSuchSecret))
 		}
 		file := s.file(former)
 		total += len(file.Content)
 		files = append(files, file)
 	}
 	if total > MaxFilesBytes {
-		found = append(found, invalid([]any{"body", "files"}, tooManyBytes()))
+		found = append(found, fault.ValueError([]any{"body", "files"}, tooManyBytes()))
 	}
 	if len(found) > 0 {
 		return nil, false, fault.Validation(found...)

@@ -29,7 +29,7 @@ func (a *Agent) scheduleImage(p Patch) (changed bool, err error) {
 		if p.MaintenanceWindow != nil {
 			field, why = "maintenance_window", "the agent's image_policy window needs one"
 		}
-		return false, fault.Validation(invalid([]any{"body", field}, why))
+		return false, fault.Validation(fault.ValueError([]any{"body", field}, why))
 	}
 	if policy != a.imagePolicy() {
 		a.ImagePolicy, changed = policy, true
@@ -61,7 +61,7 @@ func windowViolations(body map[string]any) (found []fault.Violation) {
 	broken := w.Check()
 	for _, field := range slices.Sorted(maps.Keys(broken)) {
 		if _, given := window[field]; given {
-			found = append(found, invalid([]any{"body", "maintenance_window", field}, broken[field]))
+			found = append(found, fault.ValueError([]any{"body", "maintenance_window", field}, broken[field]))
 		}
 	}
 	return found

@@ -78,7 +78,7 @@ const (
 )
 
 func secretViolation(key string) fault.Violation {
-	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
+	return fault.ValueError([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
 // Apply merges a patch. Every change replaces the pod, but that of the name, of the image's policy, of its window, of

@@ -30,7 +30,7 @@ func publicPathViolations(body map[string]any) (found []fault.Violation) {
 	for i, value := range paths[:min(len(paths), image.MaxPublicPaths)] {
 		if p, ok := value.(string); ok && len(p) <= dataplane.MaxPublicPathBytes {
 			if err := dataplane.CheckPublicPath(p); err != nil {
-				found = append(found, invalid([]any{"body", "public_paths", i}, fmt.Sprint(err)))
+				found = append(found, fault.ValueError([]any{"body", "public_paths", i}, fmt.Sprint(err)))
 			}
 		}
 	}

@@ -212,12 +212,12 @@ func scheduleViolations(body map[string]any) (found []fault.Violation) {
 		}
 		ids[id] = true
 		for _, field := range sortedKeys(broken) {
-			found = append(found, invalid(append(slices.Clone(all), i, field), broken[field]))
+			found = append(found, fault.ValueError(append(slices.Clone(all), i, field), broken[field]))
 		}
 	}
 	if total > MaxScheduleBodiesBytes {
-		found = append(found, invalid(all, fmt.Sprintf("the bodies of all schedules must not exceed %d bytes in total",
-			MaxScheduleBodiesBytes)))
+		found = append(found, fault.ValueError(all,
+			fmt.Sprintf("the bodies of all schedules must not exceed %d bytes in total", MaxScheduleBodiesBytes)))
 	}
 	return found
 }

@@ -150,10 +150,10 @@ func (a Agent) secretViolations(begun []secret.Operation) error {
 	loc := []any{"body", "secrets"}
 	switch {
 	case len(keys) > MaxEnvKeys:
-		return fault.Validation(invalid(loc,
+		return fault.Validation(fault.ValueError(loc,
 			fmt.Sprintf("at most %d variables are allowed, secret and plain together", MaxEnvKeys)))
 	case total > MaxSecretBytes:
-		return fault.Validation(invalid(loc,
+		return fault.Validation(fault.ValueError(loc,
 			fmt.Sprintf("the secrets of an agent must not exceed %d bytes in total", MaxSecretBytes)))
 	default:
 		return nil

@@ -143,7 +143,7 @@ func (a Agent) checkSecretKeys() error {
 	if len(a.SecretVersions) <= MaxSecretKeys {
 		return nil
 	}
-	return fault.Validation(invalid([]any{"body", "secrets"}, fmt.Sprintf(
+	return fault.Validation(fault.ValueError([]any{"body", "secrets"}, fmt.Sprintf(
 		"an agent can have had secrets under at most %d different keys; use a key again, or create a new agent",
 		MaxSecretKeys)))
 }

@@ -40,6 +40,11 @@ type Violation struct {
 	Ctx map[string]any `json:"ctx,omitempty" jsonschema:"The values of the rule, such as a limit."`
 }
 
+// ValueError returns the violation of a rule that the vocabulary has no type for. why is a part of a sentence.
+func ValueError(loc []any, why string) Violation {
+	return Violation{Loc: loc, Type: "value_error", Msg: "Value error, " + why, Ctx: map[string]any{"error": why}}
+}
+
 // New returns an error. format and args make the public detail.
 func New(kind Kind, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Detail: fmt.Sprintf(format, args...)}

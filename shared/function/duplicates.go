@@ -3,6 +3,8 @@ package function
 import (
 	"bytes"
 	"encoding/json"
+
+	"agents.example/controlplane/shared/fault"
 )
 
 const duplicateKeyText = "the key appears twice in one object; send it once"
@@ -28,10 +30,7 @@ func duplicateKeys(body []byte) []Violation {
 		if current.expectsKey() {
 			current.key, _ = token.(string)
 			if current.seen[current.key] && !found.full() {
-				found.add(Violation{
-					Loc: location(open), Type: "value_error", Msg: "Value error, " + duplicateKeyText,
-					Ctx: map[string]any{"error": duplicateKeyText},
-				})
+				found.add(fault.ValueError(location(open), duplicateKeyText))
 			}
 			current.seen[current.key] = true
 			current.awaitsValue = true

@@ -210,7 +210,5 @@ func (s Set) custom(w Wish) (Choice, error) {
 }
 
 func invalid(why string) error {
-	return fault.Validation(fault.Violation{
-		Loc: []any{"body", "image"}, Type: "value_error", Msg: "Value error, " + why, Ctx: map[string]any{"error": why},
-	})
+	return fault.Validation(fault.ValueError([]any{"body", "image"}, why))
 }

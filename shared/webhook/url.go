@@ -30,9 +30,7 @@ func (p URLPolicy) Violations(body map[string]any) []fault.Violation {
 	if why == "" {
 		return nil
 	}
-	return []fault.Violation{{
-		Loc: []any{"body", "url"}, Type: "value_error", Msg: "Value error, " + why, Ctx: map[string]any{"error": why},
-	}}
+	return []fault.Violation{fault.ValueError([]any{"body", "url"}, why)}
 }
 
 // Violation returns why a webhook may not have a URL, or "" if it may.
