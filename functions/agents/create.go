@@ -29,7 +29,7 @@ type createInput struct {
 		Config map[string]any    `json:"config,omitempty" jsonschema:"The client's own keys, which the agent finds as a JSON file, named by the variable AGENT_CONFIG_FILE. Keys that the control plane fills are ignored."`
 		Files  agent.FileSpecs   `json:"files,omitempty" jsonschema:"Files that the agent finds at each start of its pod, at most 20."`
 		Public publicPaths       `json:"public_paths,omitempty" jsonschema:"Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public."`
-		Egress *agent.EgressSpec `json:"egress,omitempty" jsonschema:"What the agent may reach. By default what the organization chose for new agents; a clone has that of its source, of which fields that are not given stay."`
+		Egress *agent.EgressSpec `json:"egress,omitempty" jsonschema:"What the agent may reach. Without mode, what the organization chose for new agents, of which the lists that are not given stay; a clone has that of its source, of which fields that are not given stay."`
 		Sleep  *sleepSpec        `json:"sleep,omitempty" jsonschema:"When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default. An agent with the default takes that of a plan to which it is moved."`
 
 		Schedules agent.ScheduleSpecs `json:"schedules,omitempty" jsonschema:"When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that."`
@@ -73,7 +73,11 @@ func (in createInput) draft(base agent.Draft) (agent.Draft, error) {
 		}
 		d.Sleep = new(b.Sleep.change(former))
 	}
-	if b.Egress != nil {
+	switch {
+	case b.Egress == nil:
+	case b.Egress.Mode == "" && d.Egress == nil:
+		d.EgressSpec = *b.Egress
+	default:
 		former := egress.Rules{}
 		if d.Egress != nil {
 			former = *d.Egress

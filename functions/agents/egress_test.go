@@ -60,6 +60,16 @@ func TestAgents_HaveEgress(t *testing.T) {
 	}{
 		"by default":      {want: byDefault},
 		"an explicit one": {body: `,"egress":{"mode":"open"}`, want: open},
+		"another list without a mode": {
+			body: `,"egress":{"allow":["a.example"]}`,
+			want: agent.EgressView{Mode: egress.AllowList, Allow: []string{"a.example"}, Deny: []string{}},
+		},
+		"one more list without a mode": {
+			body: `,"egress":{"deny":["c.b.example"]}`,
+			want: agent.EgressView{
+				Mode: egress.AllowList, Allow: []string{"b.example"}, Deny: []string{"c.b.example"},
+			},
+		},
 		"lists": {
 			body: `,"egress":{"mode":"allow_list","allow":["B.example","a.example","b.example"],"deny":["c.b.example"]}`,
 			want: agent.EgressView{

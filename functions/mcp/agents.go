@@ -115,7 +115,7 @@ type createInput struct {
 	Files  []client.AgentFileSpec     `json:"files,omitempty" jsonschema:"Files below /data (its volume) or /config (read-only) when it starts: each with content, which is no secret, or the key of a secret."`
 	Public []string                   `json:"public_paths,omitempty" jsonschema:"Paths that anyone may request without a credential, for webhooks: /telegram, or /hooks/ for all below it. The agent's program must check who calls."`
 	Calls  []client.AgentScheduleSpec `json:"schedules,omitempty" jsonschema:"When the agent is called by itself. No secrets in bodies."`
-	Egress *client.AgentEgressSpec    `json:"egress,omitempty" jsonschema:"By default what the organization chose."`
+	Egress *client.AgentEgressSpec    `json:"egress,omitempty" jsonschema:"Without mode, what the organization chose, with the lists that are given."`
 	Image  string                     `json:"image,omitempty" jsonschema:"What the agent runs: an id from list_images, or id@version. By default the image called default."`
 	From   string                     `json:"from_snapshot,omitempty" jsonschema:"Begin with the data of a snapshot and the settings of its agent, but without its secrets."`
 	sleepInput

@@ -46,7 +46,9 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
 		a := a // a try that loses a race decides nothing for the next one
-		a.InheritEgress(state.org.Organization)
+		if err := a.InheritEgress(state.org.Organization); err != nil {
+			return err
+		}
 		var doc map[string]any
 		if created, doc, err = s.choose(&a, state, ch.id); err != nil {
 			return err

@@ -55,8 +55,9 @@ type Agent struct {
 	MaintenanceWindow *image.MaintenanceWindow
 	// ImageWish is what a client asks for, and nil in a record.
 	ImageWish *ImageWish
-	// EgressByDefault makes the commit of a new agent give it its organization's rules. It is false in a record.
-	EgressByDefault bool
+	// EgressWish is what a new agent may reach other than its organization says, and nil in a record: the commit of the
+	// agent applies it.
+	EgressWish *EgressSpec
 	// Sandbox asks for the sandboxed runtime class.
 	Sandbox bool
 	// LastReadyIsolation is the isolation with which the agent last became ready, or "" if it never did.
@@ -262,8 +263,9 @@ type Draft struct {
 	Files  []File
 	// PublicPaths are sorted.
 	PublicPaths []string
-	// Egress is nil for the organization's default.
-	Egress *egress.Rules
+	// Egress is nil for what the organization says, with the changes of EgressSpec.
+	Egress     *egress.Rules
+	EgressSpec EgressSpec
 	// Sleep is nil for the default of the plan.
 	Sleep     *SleepPolicy
 	Schedules []ScheduleSpec
@@ -291,8 +293,8 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 	if d.Sleep != nil {
 		a.Sleep = *d.Sleep
 	}
-	if a.EgressByDefault = d.Egress == nil; d.Egress != nil {
-		a.Egress = *d.Egress
+	if a.EgressWish = &d.EgressSpec; d.Egress != nil {
+		a.Egress, a.EgressWish = *d.Egress, nil
 	}
 	a.setSchedules(d.Schedules, now)
 	a.ImageWish = d.imageWish(now)

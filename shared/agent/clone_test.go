@@ -38,7 +38,7 @@ func fieldsOfAClone() map[string][]string {
 			"Warming",
 			"RotationPending", "Routed", "CredentialVersion", "APIKeyHash", "FormerCredential", "RevealedAt", "Rollout",
 			"Operations", "SecretsRevision", "StoringUntil", "Live", "SecretVersions", "ServingChanges", "PodRestarts",
-			"FormerVolumes", "Imports", "Injected", "EgressByDefault", "Reader", "Snapshots", "StoppedFor",
+			"FormerVolumes", "Imports", "Injected", "EgressWish", "Reader", "Snapshots", "StoppedFor",
 			"DailySnapshotAt", "Deletion", "ObservedGeneration", "Attempts",
 			"RetryAt", "Lease", "AppliedAt", "WaitingSince", "Deadline", "CreatedBy", "ChangeID", "Version", "Rest",
 		},

@@ -38,11 +38,14 @@ func (a Agent) EgressPolicy() (p egress.Policy, ok bool) {
 	return p, true
 }
 
-// InheritEgress gives a new agent the rules of its organization, unless its client asked for others.
-func (a *Agent) InheritEgress(o organization.Organization) {
-	if a.EgressByDefault {
-		a.Egress, a.EgressByDefault = o.Egress.Clone(), false
+// InheritEgress gives a new agent the rules of its organization, with its client's changes, unless its client asked for
+// others. Errors: Invalid.
+func (a *Agent) InheritEgress(o organization.Organization) (err error) {
+	if a.EgressWish != nil {
+		a.Egress, err = a.EgressWish.Change(o.Egress)
+		a.EgressWish = nil
 	}
+	return err
 }
 
 // EgressRules returns a client's rules as the record has them.

@@ -305,14 +305,14 @@ func TestInheritEgress_AppliesTheDefaultOnce(t *testing.T) {
 	created := func(d agent.Draft) agent.Agent {
 		d.Name, d.Plan = "a", plan.Pro
 		a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", d, at(0))
-		a.InheritEgress(org)
+		equal(t, "error", a.InheritEgress(org), nil)
 		return a
 	}
 	byDefault := created(agent.Draft{})
 	equal(t, "the default's mode", byDefault.Egress.Mode, egress.AllowList)
 	byDefault.Egress.Allow[0] = "x"
 	equal(t, "the organization's list after a change of the agent's", org.Egress.Allow[0], "a.example")
-	byDefault.InheritEgress(organization.Organization{})
+	equal(t, "error", byDefault.InheritEgress(organization.Organization{}), nil)
 	equal(t, "the mode after another default", byDefault.Egress.Mode, egress.AllowList)
 	equal(t, "the mode of an explicit rule", created(agent.Draft{Egress: &egress.Rules{}}).Egress.Restricted(), false)
 

@@ -17,6 +17,7 @@ func eachLeaf(v reflect.Value, name string, visit func(name string, leaf reflect
 	switch {
 	case v.Type() == reflect.TypeFor[*document.Rest](): // shared and not compared
 	case v.Type() == reflect.TypeFor[*agent.ImageWish](): // no part of a record
+	case v.Type() == reflect.TypeFor[*agent.EgressSpec](): // no part of a record
 	case v.Type() == reflect.TypeFor[time.Time]():
 		visit(name, v)
 	case v.Kind() == reflect.Struct:

@@ -1107,7 +1107,7 @@ type CreateAgentRequest struct {
 	// Config The client's own keys, which the agent finds as a JSON file, named by the variable AGENT_CONFIG_FILE. Keys that the control plane fills are ignored.
 	Config map[string]interface{} `json:"config,omitempty"`
 
-	// Egress What the agent may reach. By default what the organization chose for new agents; a clone has that of its source, of which fields that are not given stay.
+	// Egress What the agent may reach. Without mode, what the organization chose for new agents, of which the lists that are not given stay; a clone has that of its source, of which fields that are not given stay.
 	Egress *AgentEgressSpec `json:"egress,omitempty"`
 
 	// EnvVars The agent's environment variables. Variables whose key or value looks like a secret go to the secret store. Keys reserved for the platform or for dashboard authentication are refused.

@@ -155,7 +155,9 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
 		a := a
-		a.InheritEgress(read.org.Organization)
+		if err := a.InheritEgress(read.org.Organization); err != nil {
+			return err
+		}
 		if err := a.ChooseImages(agent.Agent{}, s.Database.Catalog); err != nil {
 			return err
 		}

@@ -109,7 +109,7 @@ func everyField(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
 	full := FullAgent(Now())
-	ofStore := []string{"ChangeID", "Version", "Rest", "ImageWish", "EgressByDefault"}
+	ofStore := []string{"ChangeID", "Version", "Rest", "ImageWish", "EgressWish"}
 	for _, field := range zeroFields(full) {
 		if !slices.Contains(ofStore, field) {
 			t.Errorf("FullAgent does not set Agent.%s: add it there", field)
@@ -130,7 +130,7 @@ func everyField(t testing.TB, w Fixture) {
 		zeroFields(got),
 		// What is due is derived: this agent cannot be called.
 		func(field string) bool {
-			return slices.Contains([]string{"Rest", "ImageWish", "EgressByDefault", "CallsDueAt"}, field)
+			return slices.Contains([]string{"Rest", "ImageWish", "EgressWish", "CallsDueAt"}, field)
 		},
 	)
 	for _, field := range lost {

@@ -707,8 +707,8 @@ export interface CreateAgentRequest {
    */
   public_paths?: string[];
   /**
-   * What the agent may reach. By default what the organization chose for new agents; a clone has that of its source, of
-   * which fields that are not given stay.
+   * What the agent may reach. Without mode, what the organization chose for new agents, of which the lists that are not
+   * given stay; a clone has that of its source, of which fields that are not given stay.
    */
   egress?: AgentEgressSpec | null;
   /**

@@ -208,8 +208,8 @@ class AsyncCalls(AsyncBase):
                 own; at most 20. One that ends with a slash, such as /hooks/, stands for everything below it. They are
                 rate-limited, and the agent's program must check who calls. Nothing below /v1, /auth, /handoff, /health
                 and /logout can be public.
-            egress: What the agent may reach. By default what the organization chose for new agents; a clone has that
-                of its source, of which fields that are not given stay.
+            egress: What the agent may reach. Without mode, what the organization chose for new agents, of which the
+                lists that are not given stay; a clone has that of its source, of which fields that are not given stay.
             sleep: When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800
                 seconds; agents of other plans never sleep by default. An agent with the default takes that of a plan to
                 which it is moved.
