@@ -54,6 +54,12 @@ func (a Agent) Updatable() bool {
 	return a.Status == Running && a.Converged() && a.WatchedBy == "" && !a.keepsSnapshots()
 }
 
+// Returnable reports whether a release may take the agent back now: no other one watches it, and its data can go back,
+// too.
+func (a Agent) Returnable(release string) bool {
+	return (a.WatchedBy == "" || a.WatchedBy == release) && !a.keepsSnapshots()
+}
+
 // ImageOpen reports whether the agent's policy lets a release of an image move it at a time.
 func (a Agent) ImageOpen(imageID string, now time.Time) bool {
 	return a.ImagePolicy == "" || a.imageOpen(now) || imageID == image.FrontID && a.ImagePolicy == image.Pinned

@@ -240,7 +240,7 @@ func (o *Roller) wayBack(ctx context.Context, r Release, seen *watch) (*Release,
 	lap, changes, err := o.walk(ctx, r, room, func(a agent.Agent, lap *Lap) bool {
 		back := r.returns(a)
 		switch {
-		case back && a.WatchedBy != "" && a.WatchedBy != r.ID:
+		case back && !a.Returnable(r.ID):
 			lap.Busy++
 			return false
 		case back:
@@ -290,7 +290,7 @@ func (r Release) returns(a agent.Agent) bool {
 	return a.ImagePolicy != image.Pinned && r.Former.ID != "" && r.Former.Version != s.Version
 }
 
-// endWayBack ends the way back, or begins another lap for agents that another release watched.
+// endWayBack ends the way back, or begins another lap for agents that could not go back then.
 func (o *Roller) endWayBack(ctx context.Context, r Release, seen *watch) (*Release, error) {
 	switch {
 	case len(seen.agents) > 0:
