@@ -46,9 +46,6 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
 		a := a // a try that loses a race decides nothing for the next one
-		if err := a.InheritEgress(state.org.Organization); err != nil {
-			return err
-		}
 		var doc map[string]any
 		if created, doc, err = s.choose(&a, state, ch.id); err != nil {
 			return err
@@ -83,9 +80,12 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 	return created, nil
 }
 
-// choose decides which images a new agent runs, and encodes it.
+// choose decides what a new agent may reach and which images it runs, and encodes it.
 func (s *Agents) choose(a *agent.Agent, state changeState, writeID string) (agent.Agent, map[string]any, error) {
 	images, err := s.client.imagesIn(state.also)
+	if err == nil {
+		err = a.InheritEgress(state.org.Organization)
+	}
 	if err == nil {
 		err = a.ChooseImages(agent.Agent{}, images)
 	}
