@@ -226,7 +226,7 @@ func Seal(sealer *seal.Sealer) function.Worker {
 	}
 }
 
-// agentID returns the agent named in a nudge.
+// agentNudge decodes a nudge, which names an agent.
 func agentNudge(m function.Message) (nudge function.AgentNudge, err error) {
 	if err := json.Unmarshal(m.Data, &nudge); err != nil {
 		return nudge, fault.New(fault.BadRequest, "nudge_malformed", "The message is not an agent nudge.").

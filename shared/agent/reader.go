@@ -43,7 +43,7 @@ func (a *Agent) HoldReader(id, holder string, now time.Time) error {
 	switch r := a.Reader; {
 	case a.Status == Deleting:
 		return a.conflict("an export")
-	case s == nil:
+	case s == nil || s.Gone():
 		return SnapshotNotFound()
 	case a.keepsSnapshots():
 		return agentMoving().WithMeta(a.ConflictMeta())

@@ -22,6 +22,7 @@ func TestAdmitExport_CountsEachThatMaySendBytes(t *testing.T) {
 		{ID: "of the plan", Status: agent.SnapshotReady},
 		{ID: "larger", Status: agent.SnapshotReady, SizeBytes: 20<<30 + 1},
 		{ID: "pending"},
+		{ID: "gone", Status: agent.SnapshotDeleting, GoneAt: now},
 	}}
 	var o organization.Organization
 	for _, step := range []struct {
@@ -30,6 +31,7 @@ func TestAdmitExport_CountsEachThatMaySendBytes(t *testing.T) {
 		wantCost            time.Duration // of all exports until then
 	}{
 		{about: "one that is not ready", id: "pending", wantCode: "snapshot_not_ready"},
+		{about: "one that is deleted", id: "gone", wantCode: "snapshot_not_found"},
 		{about: "the first", id: "of the plan", wantCost: 20 * interval},
 		{about: "a second call", id: "larger", wantCode: "export_in_progress", wantCost: 20 * interval},
 		{
