@@ -104,14 +104,20 @@ func (s *Snapshot) addRestarts(total int64, to time.Time) {
 // Served returns how many requests the agent served between two times, and how many of them failed, as far as the
 // snapshot knows them: in steps of five minutes.
 func (s Snapshot) Served(from, until time.Time) (requests, failed float64) {
-	return s.Requests.Day.total(from, until), s.Errors.Day.total(from, until)
+	seconds := coarseStep.Seconds() // of which the series have rates
+	return seconds * s.Requests.Day.sumBetween(from, until), seconds * s.Errors.Day.sumBetween(from, until)
 }
 
-// total is what the rates per second of the intervals between two times add up to.
-func (r Ring) total(from, until time.Time) (total float64) {
+// RestartsBetween returns how often the container was started again between two times, as Served does.
+func (s Snapshot) RestartsBetween(from, until time.Time) float64 {
+	return s.Restarted.sumBetween(from, until)
+}
+
+// sumBetween adds the values of the intervals between two times.
+func (r Ring) sumBetween(from, until time.Time) (total float64) {
 	for _, p := range r.Points(from) {
 		if p.T+r.step <= until.Unix() {
-			total += p.V * float64(r.step)
+			total += p.V
 		}
 	}
 	return total

@@ -64,7 +64,7 @@ func (r Release) judge(a agent.Agent, m *metrics.Snapshot, now time.Time) verdic
 
 func (r Release) judgeSoak(a agent.Agent, u agent.Update, m *metrics.Snapshot, now time.Time) verdict {
 	ends := u.ReadyAt.Add(r.Soak)
-	if n := restartsOf(a, u); n > allowedRestarts+pastRestarts(m, r.Soak) {
+	if n := restartsOf(a, u); n > allowedRestarts+pastRestarts(m, u.MovedAt, r.Soak, now) {
 		return verdict{goBack, fmt.Sprintf("its container was started again %d times within %s", n, now.Sub(u.ReadyAt))}
 	}
 	switch {
@@ -84,16 +84,14 @@ func (r Release) judgeSoak(a agent.Agent, u agent.Update, m *metrics.Snapshot, n
 // restartsOf is how often the container was started again since the agent was ready.
 func restartsOf(a agent.Agent, u agent.Update) int64 { return a.PodRestarts.Total - u.Restarts }
 
-// pastRestarts is how often the container was started again in a time like the soak, on the average of a day.
-func pastRestarts(m *metrics.Snapshot, soak time.Duration) int64 {
-	if m == nil {
+// pastRestarts is how often the container was started again in a time like the soak, on the average of what is known of
+// the day before the move. Those since the move are the new version's.
+func pastRestarts(m *metrics.Snapshot, moved time.Time, soak time.Duration, now time.Time) int64 {
+	from := now.Add(-metrics.Day) // what was before is forgotten
+	if m == nil || !from.Before(moved) {
 		return 0
 	}
-	total := 0.0
-	for _, p := range m.Restarted.Points(time.Unix(0, 0)) {
-		total += p.V
-	}
-	return int64(total * soak.Hours() / 24)
+	return int64(m.RestartsBetween(from, moved) * soak.Seconds() / moved.Sub(from).Seconds())
 }
 
 // failsMore compares the requests of the soak that failed with those of the day before the move; "" if they are not

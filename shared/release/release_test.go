@@ -171,6 +171,31 @@ func TestJudge_ComparesAnAgentWithItsPast(t *testing.T) {
 	}
 }
 
+// TestJudge_CountsNoRestartOfTheSoakAsThePast judges an agent whose container ends once an hour, after 23 hours. It goes
+// back unless it did so before.
+func TestJudge_CountsNoRestartOfTheSoakAsThePast(t *testing.T) {
+	t.Parallel()
+	const soak = 23 * time.Hour
+	r := Release{ID: "assistant-1", Image: "assistant", Soak: soak, Target: image.Choice{ID: "assistant", Version: "2"}}
+	for name, row := range map[string]struct {
+		before bool
+		want   kind
+	}{
+		"only with the new version": {want: goBack},
+		"also with the former one":  {before: true, want: countUpdated},
+	} {
+		m := metrics.New("a", "o")
+		for at := began.Add(-soak); at.Before(began.Add(soak)); at = at.Add(time.Hour) {
+			if row.before || !at.Before(began) {
+				m.Restarted.Set(at.Add(time.Minute), 1)
+			}
+		}
+		if got := r.judge(soaking(r, 23), &m, began.Add(soak)); got.kind != row.want {
+			t.Errorf("an agent that restarts once an hour %s: %+v, want %q", name, got, row.want)
+		}
+	}
+}
+
 // counted is metrics that say which agents were asked for.
 type counted struct{ ids []string }
 
