@@ -178,13 +178,9 @@ func (s *Server) createPortal(_ *http.Request, form url.Values, session map[stri
 	if err := s.checkCustomer(p.customer); err != nil {
 		return err
 	}
-	switch form.Get("flow_data[type]") {
-	case "subscription_update_confirm":
-		p.subscription = form.Get("flow_data[subscription_update_confirm][subscription]")
-		p.price = form.Get("flow_data[subscription_update_confirm][items][0][price]")
-	case "subscription_cancel":
-		p.subscription, p.cancel = form.Get("flow_data[subscription_cancel][subscription]"), true
-	}
+	flow := form.Get("flow_data[type]")
+	p.subscription, p.cancel = form.Get("flow_data["+flow+"][subscription]"), flow == "subscription_cancel"
+	p.price = form.Get("flow_data[" + flow + "][items][0][price]")
 	if err := s.checkFlow(p); err != nil {
 		return err
 	}
@@ -193,14 +189,21 @@ func (s *Server) createPortal(_ *http.Request, form url.Values, session map[stri
 	return nil
 }
 
-// checkFlow refuses a page on which the customer would confirm what already is so.
+// checkFlow refuses a page about a subscription that the customer does not have or that has ended, and one on which the
+// customer would confirm what already is so.
 func (s *Server) checkFlow(p page) error {
+	if p.subscription == "" {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.subscriptions[p.subscription]
 	text := ""
 	switch {
-	case b == nil:
+	case b == nil || b.customer != p.customer:
+		return missing(http.StatusBadRequest, "No such subscription", "flow_data")
+	case b.status == "canceled" || b.status == "incomplete_expired":
+		text = "The subscription `" + b.id + "` has ended."
 	case p.cancel && b.cancelAtEnd:
 		text = "The subscription `" + b.id + "` is already set to be canceled at period end."
 	case !p.cancel && b.price == p.price:

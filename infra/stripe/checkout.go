@@ -25,14 +25,25 @@ const portalSessionLifetime = 5 * time.Minute
 
 // Checkout implements billing.Payments. An organization without a live subscription buys one on a checkout page. An
 // organization with one confirms the change or the cancellation on a portal page. The portal's configuration decides
-// whether a new price applies immediately or from the next period.
+// whether a new price applies immediately or from the next period. Stripe says whether a subscription still lives: the
+// event of its end may have been lost.
 func (p *Payments) Checkout(ctx context.Context, o billing.Order) (billing.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	isOurs := o.Present.Provider == billing.Stripe && o.Present.Live()
+	var present *subscription
+	var err error
+	if isOurs {
+		if present, err = p.retrieveLive(ctx, o.Present.ID); err != nil {
+			return billing.Session{}, err
+		}
+	}
 	switch {
+	case present != nil && o.Plan == plan.Hobby:
+		return p.createCancelSession(ctx, o, present)
 	case isOurs && o.Plan == plan.Hobby:
-		return p.createCancelSession(ctx, o)
+		return billing.Session{}, fault.New(fault.Conflict, "plan_unchanged",
+			"The subscription has already ended. The plan follows within a day.")
 	case o.Plan == plan.Hobby:
 		return billing.Session{}, fault.New(fault.Forbidden, "plan_feature_required",
 			"The operator set the organization's plan without a subscription. Contact support to change it.")
@@ -41,10 +52,25 @@ func (p *Payments) Checkout(ctx context.Context, o billing.Order) (billing.Sessi
 	if err != nil {
 		return billing.Session{}, err
 	}
-	if isOurs {
-		return p.createPriceChangeSession(ctx, o, price)
+	if present != nil {
+		return p.createPriceChangeSession(ctx, o, present, price)
 	}
 	return p.createCheckoutSession(ctx, o, price)
+}
+
+// retrieveLive returns Stripe's state of a subscription that was live when it was last seen; nil if it has ended since,
+// or Stripe does not know it any more. The portal refuses pages about such a one.
+func (p *Payments) retrieveLive(ctx context.Context, id string) (*subscription, error) {
+	s, err := p.retrieve(ctx, id)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil, nil //nolint:nilnil // documented
+	case err != nil:
+		return nil, err
+	case !(billing.Subscription{Status: statusOf(s.Status)}).Live():
+		return nil, nil //nolint:nilnil // documented
+	}
+	return s, nil
 }
 
 // findPrice returns the id of a plan's active price.
@@ -162,11 +188,9 @@ func (p *Payments) EndCheckouts(ctx context.Context, customerID string) error {
 
 // createCancelSession creates a portal page that cancels a subscription. Stripe refuses one for a subscription that is
 // set to end.
-func (p *Payments) createCancelSession(ctx context.Context, o billing.Order) (billing.Session, error) {
-	present, err := p.retrieve(ctx, o.Present.ID)
-	if err != nil {
-		return billing.Session{}, err
-	}
+func (p *Payments) createCancelSession(ctx context.Context, o billing.Order,
+	present *subscription,
+) (billing.Session, error) {
 	if present.CancelAtPeriodEnd || present.CancelAt != 0 {
 		return billing.Session{}, fault.New(fault.Conflict, "plan_unchanged",
 			"The subscription is already set to end. To keep it, renew it in the billing portal.")
@@ -179,13 +203,9 @@ func (p *Payments) createCancelSession(ctx context.Context, o billing.Order) (bi
 
 // createPriceChangeSession creates a portal page that moves a subscription to another price. Stripe refuses to move one
 // to the price that it has: then the page is the portal's overview, which takes back what the end of the period brings.
-func (p *Payments) createPriceChangeSession(ctx context.Context, o billing.Order,
+func (p *Payments) createPriceChangeSession(ctx context.Context, o billing.Order, present *subscription,
 	price string,
 ) (billing.Session, error) {
-	present, err := p.retrieve(ctx, o.Present.ID)
-	if err != nil {
-		return billing.Session{}, err
-	}
 	item, err := onlyItemOf(present)
 	if err != nil {
 		return billing.Session{}, err

@@ -165,6 +165,35 @@ func TestCheckout_AsksNoConfirmationOfWhatIsSo(t *testing.T) {
 	}
 }
 
+// TestCheckout_KnowsThatTheSubscriptionHasEnded: the event of its end was lost, so the order has it as live. The portal
+// has no page for it.
+func TestCheckout_KnowsThatTheSubscriptionHasEnded(t *testing.T) {
+	t.Parallel()
+	p := openPayments(t, nil)
+	ended := buySubscription(t, p, plan.Pro, billing.Month)
+	if err := stripeServer.Change(ended.ID, stripeemu.Status("canceled")); err != nil {
+		t.Fatal(err)
+	}
+	unknown := ended
+	unknown.ID = "sub_of_another_account"
+	for name, present := range map[string]billing.Subscription{"ended": ended, "unknown": unknown} {
+		order := billing.Order{OrganizationID: "org_1", Present: present, Plan: plan.Business, Interval: billing.Month}
+		page, err := p.Checkout(t.Context(), order)
+		if err != nil {
+			t.Fatalf("%s: %v, want a page that sells a subscription", name, err)
+		}
+		bought, err := stripeServer.Pay(page.URL)
+		if err != nil || bought == ended.ID || page.CustomerID != ended.CustomerID {
+			t.Errorf("%s: the page sells %s to %s, %v; want another subscription of %s", name, bought, page.CustomerID,
+				err, ended.CustomerID)
+		}
+		order.Plan = plan.Hobby
+		if page, err := p.Checkout(t.Context(), order); fault.Code(err) != "plan_unchanged" {
+			t.Errorf("%s: the end of it = %+v, %v; want plan_unchanged", name, page, err)
+		}
+	}
+}
+
 func TestFetch_MapsEachStateOfStripe(t *testing.T) {
 	t.Parallel()
 	p := openPayments(t, nil)
