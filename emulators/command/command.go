@@ -17,9 +17,11 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// Main runs a program with its arguments until it ends or is interrupted, and exits if it fails.
+// Main runs a program with its arguments until it ends or is interrupted, and exits if it fails. A second signal ends
+// the program immediately.
 func Main(run func(ctx context.Context, args []string) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:])
 	stop()
 	switch {

@@ -147,7 +147,7 @@ func up(ctx context.Context, args []string) (err error) {
 		AttachFirestore:    os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
 	})
 	if err != nil {
-		return errors.Join(err, logs.Close())
+		return errors.Join(startFailure(ctx, dir, err), logs.Close())
 	}
 	defer func() {
 		err = errors.Join(err, c.Close(), logs.Close())
@@ -160,6 +160,15 @@ func up(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	return present(ctx, s, c, out)
+}
+
+// startFailure returns the error of a start that failed. One that was interrupted needs no logs, and its parts say only
+// what they were doing.
+func startFailure(ctx context.Context, dir string, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return errors.Join(fmt.Errorf("start the local cloud: %w", context.Cause(ctx)), os.RemoveAll(dir))
 }
 
 // present prints the link to the console of a running cloud and runs the demo. Unless it runs once, it stays

@@ -139,6 +139,33 @@ func TestUp_RepeatsTheConsoleAfterTheDemo(t *testing.T) {
 	}
 }
 
+// TestStartFailure_OfAnInterruptedStartLeavesNothing says that the start was interrupted, and keeps the logs of others.
+func TestStartFailure_OfAnInterruptedStartLeavesNothing(t *testing.T) {
+	t.Parallel()
+	interrupt, failure := errors.New("interrupt signal received"), errors.New("the agents could not be listed")
+	for _, row := range []struct {
+		interrupted bool
+		want        error
+	}{
+		{interrupted: true, want: interrupt},
+		{interrupted: false, want: failure},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if row.interrupted {
+			cancel(interrupt)
+		}
+		dir := t.TempDir()
+		err := startFailure(ctx, dir, failure)
+		if !errors.Is(err, row.want) || row.interrupted && errors.Is(err, failure) {
+			t.Errorf("interrupted: %t: %v, want %v", row.interrupted, err, row.want)
+		}
+		if _, err := os.Stat(dir); os.IsNotExist(err) != row.interrupted {
+			t.Errorf("interrupted: %t: the folder with the logs: %v", row.interrupted, err)
+		}
+		cancel(nil)
+	}
+}
+
 func port(host string) string { return host[strings.LastIndexByte(host, ':')+1:] }
 
 var updateUsage = flag.Bool("update", false, "write the usage that the command emulators prints")
