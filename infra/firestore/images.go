@@ -135,6 +135,8 @@ func updateFields(u *agent.Update) fields {
 		{"moved_at", timestamp(&u.MovedAt)},
 		{"ready_at", timestamp(&u.ReadyAt)},
 		{"restarts", number(&u.Restarts)},
+		{"past_restarts", number(&u.PastRestarts)},
+		{"past_errors", float(&u.PastErrors)},
 		{"reason", text(&u.Reason)},
 	}
 }

@@ -48,6 +48,8 @@ func alter(t *testing.T, name string, v reflect.Value) {
 		v.SetInt(v.Int() + 1)
 	case v.CanUint():
 		v.SetUint(v.Uint() ^ 1)
+	case v.CanFloat():
+		v.SetFloat(v.Float() + 1)
 	case v.Kind() == reflect.String:
 		v.SetString(v.String() + "x")
 	default:

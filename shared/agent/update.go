@@ -19,6 +19,10 @@ type Update struct {
 	MovedAt  time.Time
 	ReadyAt  time.Time
 	Restarts int64
+	// PastRestarts is how often the container was started again in the day before the move, and PastErrors which share
+	// of its requests failed.
+	PastRestarts int64
+	PastErrors   float64
 	// Reason is why the agent went back.
 	Reason string
 }

@@ -64,7 +64,7 @@ func (r Release) judge(a agent.Agent, m *metrics.Snapshot, now time.Time) verdic
 
 func (r Release) judgeSoak(a agent.Agent, u agent.Update, m *metrics.Snapshot, now time.Time) verdict {
 	ends := u.ReadyAt.Add(r.Soak)
-	if n := restartsOf(a, u); n > allowedRestarts+pastRestarts(m, u.MovedAt, r.Soak, now) {
+	if n := restartsOf(a, u); n > allowedRestarts+pastRestarts(u, r.Soak) {
 		return verdict{goBack, fmt.Sprintf("its container was started again %d times within %s", n, now.Sub(u.ReadyAt))}
 	}
 	switch {
@@ -84,30 +84,31 @@ func (r Release) judgeSoak(a agent.Agent, u agent.Update, m *metrics.Snapshot, n
 // restartsOf is how often the container was started again since the agent was ready.
 func restartsOf(a agent.Agent, u agent.Update) int64 { return a.PodRestarts.Total - u.Restarts }
 
-// pastRestarts is how often the container was started again in a time like the soak, on the average of what is known of
-// the day before the move. Those since the move are the new version's.
-func pastRestarts(m *metrics.Snapshot, moved time.Time, soak time.Duration, now time.Time) int64 {
-	from := now.Add(-metrics.Day) // what was before is forgotten
-	if m == nil || !from.Before(moved) {
-		return 0
+// pastRestarts is how often the container was started again in a time like the soak, on the average of the day before
+// the move.
+func pastRestarts(u agent.Update, soak time.Duration) int64 {
+	return int64(float64(u.PastRestarts) * soak.Hours() / metrics.Day.Hours())
+}
+
+// recordPast records how an agent served in the day before its move. Its metrics forget that day during a long soak.
+func recordPast(u *agent.Update, m metrics.Snapshot) {
+	from := u.MovedAt.Add(-metrics.Day)
+	u.PastRestarts = int64(m.RestartsBetween(from, u.MovedAt))
+	if requests, failed := m.Served(from, u.MovedAt); requests > 0 {
+		u.PastErrors = failed / requests
 	}
-	return int64(m.RestartsBetween(from, moved) * soak.Seconds() / moved.Sub(from).Seconds())
 }
 
 // failsMore compares the requests of the soak that failed with those of the day before the move; "" if they are not
 // more.
 func failsMore(m metrics.Snapshot, u agent.Update, until time.Time) string {
 	requests, failed := m.Served(u.ReadyAt, until)
-	before, failedBefore := m.Served(u.MovedAt.Add(-metrics.Day), u.MovedAt)
 	if failed < minErrors || requests == 0 {
 		return ""
 	}
-	share, former := failed/requests, 0.0
-	if before > 0 {
-		former = failedBefore / before
-	}
-	if share <= former+allowedErrors {
+	share := failed / requests
+	if share <= u.PastErrors+allowedErrors {
 		return ""
 	}
-	return fmt.Sprintf("%.0f %% of %.0f requests failed, before %.0f %%", 100*share, requests, 100*former)
+	return fmt.Sprintf("%.0f %% of %.0f requests failed, before %.0f %%", 100*share, requests, 100*u.PastErrors)
 }

@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/page"
 )
 
 var began = time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
@@ -160,6 +161,9 @@ func TestJudge_ComparesAnAgentWithItsPast(t *testing.T) {
 		"few requests fail":                 {at: late, metrics: served(t, 0.01, 0, 0.01, 0), want: countUpdated},
 	} {
 		a := soaking(r, row.restarts)
+		if row.metrics != nil {
+			recordPast(&a.Image.Update, *row.metrics)
+		}
 		if got := r.judge(a, row.metrics, row.at); got.kind != row.want {
 			t.Errorf("%s: %+v, want %q", name, got, row.want)
 		}
@@ -171,54 +175,99 @@ func TestJudge_ComparesAnAgentWithItsPast(t *testing.T) {
 	}
 }
 
-// TestJudge_CountsNoRestartOfTheSoakAsThePast judges an agent whose container ends once an hour, after 23 hours. It goes
-// back unless it did so before.
-func TestJudge_CountsNoRestartOfTheSoakAsThePast(t *testing.T) {
+// TestJudge_CountsNothingOfTheSoakAsThePast judges an agent whose container ends once an hour, or that fails a tenth of
+// its requests, after a soak of a day. Its metrics have forgotten what was before. It goes back unless that was so
+// before.
+func TestJudge_CountsNothingOfTheSoakAsThePast(t *testing.T) {
 	t.Parallel()
-	const soak = 23 * time.Hour
+	const soak = 24 * time.Hour
 	r := Release{ID: "assistant-1", Image: "assistant", Soak: soak, Target: image.Choice{ID: "assistant", Version: "2"}}
 	for name, row := range map[string]struct {
-		before bool
-		want   kind
+		before, since day
+		want          kind
 	}{
-		"only with the new version": {want: goBack},
-		"also with the former one":  {before: true, want: countUpdated},
+		"restarts with the new version":       {since: day{restarts: 1}, want: goBack},
+		"restarts with both":                  {before: day{restarts: 1}, since: day{restarts: 1}, want: countUpdated},
+		"fails with the new version":          {since: day{failed: 0.1}, want: goBack},
+		"fails with both":                     {before: day{failed: 0.1}, since: day{failed: 0.1}, want: countUpdated},
+		"restarted and failed with the first": {before: day{restarts: 1, failed: 0.1}, want: countUpdated},
 	} {
 		m := metrics.New("a", "o")
-		for at := began.Add(-soak); at.Before(began.Add(soak)); at = at.Add(time.Hour) {
-			if row.before || !at.Before(began) {
-				m.Restarted.Set(at.Add(time.Minute), 1)
-			}
-		}
-		if got := r.judge(soaking(r, 23), &m, began.Add(soak)); got.kind != row.want {
-			t.Errorf("an agent that restarts once an hour %s: %+v, want %q", name, got, row.want)
+		row.before.add(&m, began.Add(-soak))
+		a := soaking(r, int64(24*row.since.restarts))
+		recordPast(&a.Image.Update, m)
+		row.since.add(&m, began)
+		if got := r.judge(a, &m, began.Add(soak)); got.kind != row.want {
+			t.Errorf("an agent that %s: %+v, want %q", name, got, row.want)
 		}
 	}
 }
 
-// counted is metrics that say which agents were asked for.
-type counted struct{ ids []string }
+// day is how an agent serves for a day: how often its container ends in an hour, and which share of its requests fails.
+type day struct{ restarts, failed float64 }
 
-func (c *counted) Load(_ context.Context, ids []string) (map[string]metrics.Snapshot, error) {
-	c.ids = append(c.ids, ids...)
-	return nil, nil
+func (d day) add(m *metrics.Snapshot, from time.Time) {
+	for at := from.Add(5 * time.Minute); !at.After(from.Add(24 * time.Hour)); at = at.Add(5 * time.Minute) {
+		m.Requests.Day.Set(at, 1)
+		m.Errors.Day.Set(at, d.failed)
+		if at.Minute() == 0 {
+			m.Restarted.Set(at, d.restarts)
+		}
+	}
 }
 
-// TestMetricsOf_HasThePastOfAgentsThatRestart: an agent that restarts is compared with its past before its soak ends,
-// too.
-func TestMetricsOf_HasThePastOfAgentsThatRestart(t *testing.T) {
+// world has agents and their metrics, and keeps the last commit of a release.
+type world struct {
+	Store
+	Agents
+
+	agents  []agent.Agent
+	metrics map[string]metrics.Snapshot
+	saved   []Change
+}
+
+func (w *world) ListAll(context.Context, string, int) (page.Page[agent.Agent], error) {
+	return page.Page[agent.Agent]{Items: w.agents}, nil
+}
+
+func (w *world) Load(context.Context, []string) (map[string]metrics.Snapshot, error) {
+	return w.metrics, nil
+}
+
+func (w *world) Save(_ context.Context, r Release, changes []Change) (Release, error) {
+	w.saved = changes
+	return r, nil
+}
+
+func (w *world) Nudge(context.Context, string) error { return nil }
+
+// TestMove_RecordsThePast: an agent that always restarted, or failed requests, is compared with that also after its
+// metrics have forgotten it.
+func TestMove_RecordsThePast(t *testing.T) {
 	t.Parallel()
-	target := image.Choice{ID: "assistant", Version: "2"}
-	r := Release{ID: "assistant-1", Image: "assistant", Soak: time.Hour, Target: target}
-	quiet, restarts := soaking(r, 1), soaking(r, 2)
-	restarts.ID = "restarts"
-	asked := &counted{}
-	o := &Roller{Metrics: asked, Now: func() time.Time { return began.Add(time.Minute) }}
-	if _, err := o.metricsOf(t.Context(), r, []agent.Agent{quiet, restarts}); err != nil {
-		t.Fatal(err)
+	r := Release{
+		ID: "assistant-1", Image: "assistant", Waves: []int{100}, Total: 2, Surveyed: true, DefaultSet: true,
+		Target: image.Choice{ID: "assistant", Version: "2", Reference: "r/a@sha256:2"},
 	}
-	if !slices.Equal(asked.ids, []string{"restarts"}) {
-		t.Errorf("during the soak, the metrics of %q are read, want those of the agent that restarts", asked.ids)
+	known := agent.Agent{
+		ID: "known", Status: agent.Running,
+		Image: agent.Software{Choice: image.Choice{ID: "assistant", Version: "1", Reference: "r/a@sha256:1"}},
+	}
+	unknown := known
+	unknown.ID = "unknown"
+	m := metrics.New("a", "o")
+	day{restarts: 1, failed: 0.5}.add(&m, began.Add(-24*time.Hour))
+	w := &world{agents: []agent.Agent{known, unknown}, metrics: map[string]metrics.Snapshot{known.ID: m}}
+	o := &Roller{Releases: w, Agents: w, Metrics: w, Nudger: w, Now: func() time.Time { return began }}
+	if _, err := o.move(t.Context(), r, &watch{}); err != nil || len(w.saved) != 2 {
+		t.Fatalf("%d agents were moved, %v; want 2", len(w.saved), err)
+	}
+	for i, want := range []agent.Update{{PastRestarts: 24, PastErrors: 0.5}, {}} {
+		got := w.saved[i].After.Image.Update
+		if got.PastRestarts != want.PastRestarts || got.PastErrors != want.PastErrors {
+			t.Errorf("the past of agent %s: %d restarts, errors %g; want %d and %g", w.saved[i].After.ID,
+				got.PastRestarts, got.PastErrors, want.PastRestarts, want.PastErrors)
+		}
 	}
 }
 

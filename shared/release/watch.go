@@ -3,7 +3,9 @@ package release
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
@@ -32,7 +34,7 @@ func (o *Roller) look(ctx context.Context, r Release) (*watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	figures, err := o.metricsOf(ctx, r, watched)
+	figures, err := o.loadMetrics(ctx, r.soaked(watched, o.Now()))
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +50,11 @@ func (o *Roller) look(ctx context.Context, r Release) (*watch, error) {
 	}
 	var passing []judged
 	for _, a := range watched {
-		switch v := r.judge(a, figures[a.ID], o.Now()); {
+		var m *metrics.Snapshot
+		if known, ok := figures[a.ID]; ok {
+			m = &known
+		}
+		switch v := r.judge(a, m, o.Now()); {
 		case v.kind == countUpdated:
 			passing = append(passing, judged{a, v})
 		case v.kind != "" && (v.kind != goBack || r.State != Reverting):
@@ -65,29 +71,30 @@ func (o *Roller) look(ctx context.Context, r Release) (*watch, error) {
 	return w, nil
 }
 
-// metricsOf reads the metrics of the agents whose soak has ended, or that restart so often that their past matters.
-func (o *Roller) metricsOf(ctx context.Context, r Release, watched []agent.Agent) (
-	found map[string]*metrics.Snapshot, err error,
-) {
-	var ids []string
+// soaked returns those of the watched agents whose soak has ended.
+func (r Release) soaked(watched []agent.Agent, now time.Time) (found []agent.Agent) {
 	for _, a := range watched {
 		s := a.Software(r.Image)
-		if s == nil || s.Update.State != agent.UpdateSoaking {
-			continue
-		}
-		if ends := s.Update.ReadyAt.Add(r.Soak); !o.Now().Before(ends) || restartsOf(a, s.Update) > allowedRestarts {
-			ids = append(ids, a.ID)
+		if s != nil && s.Update.State == agent.UpdateSoaking && !now.Before(s.Update.ReadyAt.Add(r.Soak)) {
+			found = append(found, a)
 		}
 	}
-	found = map[string]*metrics.Snapshot{}
-	for some := range slices.Chunk(ids, visitPage) {
-		snapshots, err := o.Metrics.Load(ctx, some)
+	return found
+}
+
+// loadMetrics reads the metrics of agents, by their ids.
+func (o *Roller) loadMetrics(ctx context.Context, agents []agent.Agent) (map[string]metrics.Snapshot, error) {
+	found := map[string]metrics.Snapshot{}
+	for some := range slices.Chunk(agents, visitPage) {
+		ids := make([]string, len(some))
+		for i, a := range some {
+			ids[i] = a.ID
+		}
+		snapshots, err := o.Metrics.Load(ctx, ids)
 		if err != nil {
 			return nil, err
 		}
-		for id, s := range snapshots {
-			found[id] = &s
-		}
+		maps.Copy(found, snapshots)
 	}
 	return found, nil
 }

@@ -98,8 +98,17 @@ func (o *Roller) move(ctx context.Context, r Release, seen *watch) (*Release, er
 	if room <= 0 {
 		return nil, nil //nolint:nilnil // the release watches as many agents as it can
 	}
-	lap, changes, err := o.walk(ctx, r, room, o.sorts(r), func(a *agent.Agent) {
+	lap, found, err := o.visit(ctx, r, r.Lap, room, o.sorts(r))
+	if err != nil {
+		return nil, err
+	}
+	past, err := o.loadMetrics(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := o.editAll(found, func(a *agent.Agent) {
 		a.MoveTo(r.ID, r.target(a.Cell), o.Now())
+		recordPast(&a.Software(r.Image).Update, past[a.ID])
 	})
 	if err != nil {
 		return nil, err
@@ -107,18 +116,6 @@ func (o *Roller) move(ctx context.Context, r Release, seen *watch) (*Release, er
 	r.Lap = lap
 	r.Counts.Moved += int64(len(changes))
 	return o.moves(ctx, r, changes, seen)
-}
-
-// walk continues the lap of a release, and returns the changes of the agents that it finds.
-func (o *Roller) walk(ctx context.Context, r Release, most int64, wanted func(a agent.Agent, lap *Lap) bool,
-	change func(*agent.Agent),
-) (Lap, []Change, error) {
-	lap, found, err := o.visit(ctx, r, r.Lap, most, wanted)
-	if err != nil {
-		return lap, nil, err
-	}
-	changes, err := o.editAll(found, change)
-	return lap, changes, err
 }
 
 // sorts returns what counts an agent in a lap, and reports whether the release moves it.
@@ -237,7 +234,7 @@ func (o *Roller) wayBack(ctx context.Context, r Release, seen *watch) (*Release,
 	if room = min(room, changesPerStep); room <= 0 {
 		return nil, nil //nolint:nilnil // enough agents are on their way back
 	}
-	lap, changes, err := o.walk(ctx, r, room, func(a agent.Agent, lap *Lap) bool {
+	lap, found, err := o.visit(ctx, r, r.Lap, room, func(a agent.Agent, lap *Lap) bool {
 		back := r.returns(a)
 		switch {
 		case back && !a.Returnable(r.ID):
@@ -247,7 +244,11 @@ func (o *Roller) wayBack(ctx context.Context, r Release, seen *watch) (*Release,
 			lap.Moved++
 		}
 		return back
-	}, turn)
+	})
+	if err != nil {
+		return nil, err
+	}
+	changes, err := o.editAll(found, turn)
 	if err != nil {
 		return nil, err
 	}

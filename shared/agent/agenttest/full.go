@@ -154,7 +154,7 @@ func fullSoftware(id string, at time.Time) agent.Software {
 	former.Version = "1"
 	return agent.Software{Choice: choice, Update: agent.Update{
 		Release: "release-1", Version: "2", Former: former, State: agent.UpdateReverted, MovedAt: at,
-		ReadyAt: at.Add(time.Second), Restarts: 1, Reason: "r",
+		ReadyAt: at.Add(time.Second), Restarts: 1, PastRestarts: 2, PastErrors: 0.5, Reason: "r",
 	}}
 }
 
