@@ -53,7 +53,7 @@ type Server struct {
 	webhook       string
 }
 
-// storedResponse is the stored response to a request with an idempotency key.
+// storedResponse is the stored response to a request with an idempotency key. Its status is 0 while the request runs.
 type storedResponse struct {
 	request string
 	status  int
@@ -152,11 +152,14 @@ func (s *Server) serveAPI(fill answer) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		status, answer := s.answer(r, body, fill)
 		w.Header().Set("Content-Type", "application/json")
+		var status int
+		var answer []byte
 		if key := r.Header.Get("Idempotency-Key"); key != "" && r.Method == http.MethodPost {
-			status, answer = s.storeOrReplay(w.Header(), key,
-				storedResponse{r.Method + r.URL.Path + string(body), status, answer})
+			status, answer = s.runOrReplay(w.Header(), key, r.Method+r.URL.Path+string(body),
+				func() (int, []byte) { return s.answer(r, body, fill) })
+		} else {
+			status, answer = s.answer(r, body, fill)
 		}
 		w.WriteHeader(status)
 		_, _ = w.Write(answer)
@@ -222,19 +225,31 @@ func (s *Server) forward(r *http.Request, body []byte) (status int, answer []byt
 	return res.StatusCode, answer, err
 }
 
-// storeOrReplay stores the first response under an idempotency key and replays it for the same request, as Stripe does.
-func (s *Server) storeOrReplay(h http.Header, key string, now storedResponse) (status int, body []byte) {
+// runOrReplay runs the first request with an idempotency key, and replays its response to the same request, as Stripe
+// does.
+func (s *Server) runOrReplay(h http.Header, key, request string, run func() (int, []byte)) (status int, body []byte) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	first, ok := s.answers[key]
+	first, known := s.answers[key]
+	if !known {
+		s.answers[key] = storedResponse{request: request}
+	}
+	s.mu.Unlock()
 	switch {
-	case !ok:
-		s.answers[key] = now
-		return now.status, now.body
-	case first.request != now.request:
+	case !known:
+		status, body = run()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.answers[key] = storedResponse{request, status, body}
+		return status, body
+	case first.request != request:
 		return refuse(&refusal{
 			http.StatusBadRequest, "idempotency_error", "",
 			"Keys for idempotent requests can only be used with the same parameters", "",
+		})
+	case first.status == 0:
+		return refuse(&refusal{
+			http.StatusConflict, "idempotency_error", "idempotency_key_in_use",
+			"There is currently another in-progress request using this key", "",
 		})
 	default:
 		h.Set("Idempotent-Replayed", "true")

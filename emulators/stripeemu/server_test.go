@@ -71,3 +71,33 @@ func TestServer_ValidatesRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestServer_RunsARequestWithAKeyOnce: the repeat gets the first response and makes nothing, and one that comes while
+// the first runs is refused.
+func TestServer_RunsARequestWithAKeyOnce(t *testing.T) {
+	t.Parallel()
+	s := &Server{answers: map[string]storedResponse{}}
+	runs, during := 0, 0
+	var run func() (int, []byte)
+	run = func() (int, []byte) {
+		if runs++; runs == 1 {
+			during, _ = s.runOrReplay(http.Header{}, "key", "POST /v1/customers", run)
+		}
+		return http.StatusOK, []byte("first")
+	}
+	for _, row := range []struct {
+		request string
+		want    int
+	}{
+		{request: "POST /v1/customers", want: http.StatusOK},
+		{request: "POST /v1/customers", want: http.StatusOK},
+		{request: "POST /v1/prices", want: http.StatusBadRequest},
+	} {
+		if got, _ := s.runOrReplay(http.Header{}, "key", row.request, run); got != row.want {
+			t.Errorf("%s: status %d, want %d", row.request, got, row.want)
+		}
+	}
+	if runs != 1 || during != http.StatusConflict {
+		t.Errorf("the request ran %d times, and a concurrent one got %d; want once and 409", runs, during)
+	}
+}
