@@ -31,8 +31,12 @@ var (
 	quiescePattern = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(/[-._A-Za-z0-9]{1,64}){0,8}/quiesce$`)
 	})
+	// referencePattern is the grammar of containerd (github.com/distribution/reference), with a host and a digest. In
+	// particular, no part of the path is "..": a reference would be below an allowed registry only by its text.
 	referencePattern = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^[a-z0-9][-.:a-z0-9]*(/[-._a-z0-9]+)+@sha256:[0-9a-f]{64}$`)
+		const label, part = `[a-z0-9](?:[-a-z0-9]*[a-z0-9])?`, `[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*`
+		return regexp.MustCompile(
+			`^` + label + `(?:[.]` + label + `)*(?::[0-9]+)?(?:/` + part + `)+@sha256:[0-9a-f]{64}$`)
 	})
 )
 

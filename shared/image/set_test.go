@@ -128,6 +128,13 @@ func TestSet_RefusesWhatNoAgentMayTake(t *testing.T) {
 		"a short digest": {
 			selection: "registry.example.com/team/image@sha256:12", want: fault.Invalid, wantText: "digest",
 		},
+		"a way out of the registry": {
+			selection: strings.Replace(reference("d"), "team/", "team/../other/", 1), want: fault.Invalid,
+			wantText: "digest",
+		},
+		"no name of a repository": {
+			selection: strings.Replace(reference("d"), "team/", "team/-/", 1), want: fault.Invalid, wantText: "digest",
+		},
 		"a plan without": {
 			selection: reference("d"), plan: plan.Hobby, want: fault.PaymentRequired, wantText: "custom_images",
 		},
