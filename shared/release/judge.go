@@ -64,8 +64,9 @@ func (r Release) judge(a agent.Agent, m *metrics.Snapshot, now time.Time) verdic
 
 func (r Release) judgeSoak(a agent.Agent, u agent.Update, m *metrics.Snapshot, now time.Time) verdict {
 	ends := u.ReadyAt.Add(r.Soak)
-	if n := restartsOf(a, u); n > allowedRestarts+pastRestarts(u, r.Soak) {
-		return verdict{goBack, fmt.Sprintf("its container was started again %d times within %s", n, now.Sub(u.ReadyAt))}
+	ran := now.Sub(u.ReadyAt) // longer than the soak, after a pause of the release
+	if n := restartsOf(a, u); n > allowedRestarts+pastRestarts(u, max(r.Soak, ran)) {
+		return verdict{goBack, fmt.Sprintf("its container was started again %d times within %s", n, ran)}
 	}
 	switch {
 	case a.Status != agent.Running || !a.Converged() || now.Before(ends):
@@ -84,10 +85,9 @@ func (r Release) judgeSoak(a agent.Agent, u agent.Update, m *metrics.Snapshot, n
 // restartsOf is how often the container was started again since the agent was ready.
 func restartsOf(a agent.Agent, u agent.Update) int64 { return a.PodRestarts.Total - u.Restarts }
 
-// pastRestarts is how often the container was started again in a time like the soak, on the average of the day before
-// the move.
-func pastRestarts(u agent.Update, soak time.Duration) int64 {
-	return int64(float64(u.PastRestarts) * soak.Hours() / metrics.Day.Hours())
+// pastRestarts is how often the container was started again in a time, on the average of the day before the move.
+func pastRestarts(u agent.Update, in time.Duration) int64 {
+	return int64(float64(u.PastRestarts) * in.Hours() / metrics.Day.Hours())
 }
 
 // recordPast records how an agent served in the day before its move. Its metrics forget that day during a long soak.

@@ -154,6 +154,12 @@ func TestJudge_ComparesAnAgentWithItsPast(t *testing.T) {
 		"as many restarts as before": {
 			at: late, restarts: 2, metrics: served(t, 1, 0, 0, 24*6), want: countUpdated,
 		},
+		"as many restarts as before, after a pause": {
+			at: began.Add(48 * time.Hour), restarts: 48, metrics: served(t, 1, 0, 0, 24), want: countUpdated,
+		},
+		"more restarts than before, after a pause": {
+			at: began.Add(48 * time.Hour), restarts: 50, metrics: served(t, 1, 0, 0, 24), want: goBack,
+		},
 		"every request fails":               {at: late, metrics: served(t, 1, 0, 1, 0), want: goBack},
 		"every request failed before, too":  {at: late, metrics: served(t, 1, 1, 1, 0), want: countUpdated},
 		"a tenth fails":                     {at: late, metrics: served(t, 1, 0, 0.1, 0), want: goBack},
