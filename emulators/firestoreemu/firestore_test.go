@@ -4,7 +4,6 @@ package firestoreemu_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,22 +18,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/emulators/firestoreemu/embedded"
 	"agents.example/controlplane/emulators/gcloud"
 )
-
-func start(t *testing.T, options firestoreemu.Options) *firestoreemu.Emulator {
-	t.Helper()
-	emulator, err := firestoreemu.Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := emulator.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return emulator
-}
 
 func client(t testing.TB, host, project, database string) *firestoreclient.Client {
 	t.Helper()
@@ -93,35 +79,52 @@ func testLifeCycle(t *testing.T, emulator *firestoreemu.Emulator) {
 			t.Error(err)
 		}
 	})
+}
 
-	t.Run("import restores an export", func(t *testing.T) {
-		path, err := emulator.Export(t.Context(), project, "dev", t.TempDir())
+// TestEmbedded_ImportRestoresAnExport: every project then has the documents in its database of the same id.
+func TestEmbedded_ImportRestoresAnExport(t *testing.T) {
+	t.Parallel()
+	serve := func(o embedded.Options) *embedded.Server {
+		t.Helper()
+		s, err := embedded.Start(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		imported := start(t, firestoreemu.Options{Choice: gcloud.Choice(emulator.Kind), Dir: t.TempDir(), Import: path})
-		for _, project := range []string{project, "p-" + uuid.NewString()} {
-			got, err := client(t, imported.Host, project, "dev").Doc("agents/one").Get(t.Context())
-			if err != nil || got.Data()["name"] != "first" {
-				t.Errorf("document in project %s after the import = %v, %v; want name first", project, got.Data(), err)
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
 			}
+		})
+		return s
+	}
+	original, project, path := serve(embedded.Options{}), "p-"+uuid.NewString(), filepath.Join(t.TempDir(), "export")
+	document := client(t, original.Addr, project, "dev").Doc("agents/one")
+	_, err := document.Set(t.Context(), map[string]any{"name": "first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := original.Export(project, "dev", path); err != nil {
+		t.Fatal(err)
+	}
+	imported := serve(embedded.Options{Import: path})
+	for _, project := range []string{project, "p-" + uuid.NewString()} {
+		got, err := client(t, imported.Addr, project, "dev").Doc("agents/one").Get(t.Context())
+		if err != nil || got.Data()["name"] != "first" {
+			t.Errorf("document in project %s after the import = %v, %v; want name first", project, got.Data(), err)
 		}
-		_, err = client(t, imported.Host, project, "other").Doc("agents/one").Get(t.Context())
-		if status.Code(err) != codes.NotFound {
-			t.Errorf("Get in another database: error = %v, want NotFound", err)
-		}
-	})
-
-	t.Run("export into a file fails", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := emulator.Export(t.Context(), project, "dev", file); err == nil ||
-			!strings.Contains(err.Error(), file) {
-			t.Errorf("Export: error = %v, want one that names %s", err, file)
-		}
-	})
+	}
+	_, err = client(t, imported.Addr, project, "other").Doc("agents/one").Get(t.Context())
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("Get in another database: error = %v, want NotFound", err)
+	}
+	if err := original.Export(project, "dev", filepath.Join(path, "below")); err == nil ||
+		!strings.Contains(err.Error(), path) {
+		t.Errorf("Export below a file: error = %v, want one that names %s", err, path)
+	}
+	_, err = embedded.Start(t.Context(), embedded.Options{Import: filepath.Join(t.TempDir(), "none")})
+	if err == nil || !strings.Contains(err.Error(), "read the") {
+		t.Errorf("import of a file that does not exist: error = %v, want one that says so", err)
+	}
 }
 
 // TestListen_ReportsCurrentState: a listener may miss intermediate states but must receive the current one.
@@ -217,7 +220,6 @@ func TestStart_Fails(t *testing.T) {
 	for name, options := range map[string]firestoreemu.Options{
 		"indexes are not JSON":   {Choice: gcloud.Embedded, Indexes: []byte("{")},
 		"an index has no fields": {Choice: gcloud.Embedded, Indexes: []byte(`{"indexes": [{}]}`)},
-		"import does not exist":  {Choice: gcloud.Embedded, Import: filepath.Join(t.TempDir(), "none")},
 	} {
 		if _, err := firestoreemu.Start(t.Context(), options); err == nil ||
 			!strings.Contains(err.Error(), "read the") {
