@@ -5,10 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/genproto/googleapis/api/metric"
-	"google.golang.org/genproto/googleapis/api/monitoredres"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -25,59 +22,6 @@ func contains(words, word string) bool {
 		}
 	}
 	return false
-}
-
-func written(end time.Time, value *monitoringpb.TypedValue) *monitoringpb.TimeSeries {
-	return &monitoringpb.TimeSeries{
-		Metric: &metric.Metric{Type: "custom.googleapis.com/m"},
-		Resource: &monitoredres.MonitoredResource{
-			Type:   "k8s_container",
-			Labels: map[string]string{"namespace_name": "a"},
-		},
-		Points: []*monitoringpb.Point{{
-			Interval: &monitoringpb.TimeInterval{EndTime: timestamppb.New(end)},
-			Value:    value,
-		}},
-	}
-}
-
-func integer(n int64) *monitoringpb.TypedValue {
-	return &monitoringpb.TypedValue{Value: &monitoringpb.TypedValue_Int64Value{Int64Value: n}}
-}
-
-func TestCreateTimeSeries_Validates(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	create := func(series ...*monitoringpb.TimeSeries) error {
-		return f.client.CreateTimeSeries(t.Context(),
-			&monitoringpb.CreateTimeSeriesRequest{Name: "projects/" + project, TimeSeries: series})
-	}
-	f.wantCode("the first point", create(written(at(60), integer(1))), codes.OK)
-	f.wantCode("the next point", create(written(noon(), integer(2))), codes.OK)
-	f.wantCode("the same time", create(written(noon(), integer(3))), codes.InvalidArgument)
-	f.wantCode("an older point", create(written(at(30), integer(3))), codes.InvalidArgument)
-	f.wantCode("another type", create(written(noon().Add(time.Minute), &monitoringpb.TypedValue{
-		Value: &monitoringpb.TypedValue_DoubleValue{DoubleValue: 1},
-	})), codes.InvalidArgument)
-	f.wantCode("a boolean value", create(written(noon().Add(time.Minute), &monitoringpb.TypedValue{
-		Value: &monitoringpb.TypedValue_BoolValue{BoolValue: true},
-	})), codes.InvalidArgument)
-	f.wantCode("no series", create(), codes.InvalidArgument)
-	f.wantCode("too many series", create(make([]*monitoringpb.TimeSeries, 201)...), codes.InvalidArgument)
-	f.wantCode("two points", create(&monitoringpb.TimeSeries{Points: make([]*monitoringpb.Point, 2)}),
-		codes.InvalidArgument)
-	f.wantCode("no metric", create(&monitoringpb.TimeSeries{Points: written(noon(), integer(1)).Points}),
-		codes.InvalidArgument)
-	err := f.client.CreateTimeSeries(t.Context(),
-		&monitoringpb.CreateTimeSeriesRequest{
-			Name:       "x",
-			TimeSeries: []*monitoringpb.TimeSeries{written(noon(), integer(1))},
-		})
-	f.wantCode("no project", err, codes.InvalidArgument)
-	got := f.values(request(`metric.type = "custom.googleapis.com/m"`))
-	if diff := cmp.Diff(map[string]map[int]float64{"a": {0: 2, 60: 1}}, got); diff != "" {
-		t.Errorf("stored points (-want +got):\n%s", diff)
-	}
 }
 
 func TestFeed_RefusesInvalidSamples(t *testing.T) {

@@ -81,27 +81,6 @@ func (s Sample) series() (series, error) {
 	return result, result.check()
 }
 
-func fromProto(given *monitoringpb.TimeSeries) (series, error) {
-	p := given.GetPoints()[0]
-	sample := Sample{
-		Metric: given.GetMetric().GetType(), MetricLabels: given.GetMetric().GetLabels(),
-		Resource: given.GetResource().GetType(), ResourceLabels: given.GetResource().GetLabels(),
-		Kind: given.GetMetricKind(), End: asTime(p.GetInterval().GetEndTime()),
-		Start: asTime(p.GetInterval().GetStartTime()),
-	}
-	switch v := p.GetValue().GetValue().(type) {
-	case *monitoringpb.TypedValue_Int64Value:
-		sample.Value = v.Int64Value
-	case *monitoringpb.TypedValue_DoubleValue:
-		sample.Value = v.DoubleValue
-	case *monitoringpb.TypedValue_DistributionValue:
-		sample.Value = v.DistributionValue
-	default:
-		sample.Value = v
-	}
-	return sample.series()
-}
-
 func (s series) check() error {
 	p := s.points[0]
 	switch {
@@ -147,12 +126,4 @@ func (v value) proto(of metric.MetricDescriptor_ValueType) *monitoringpb.TypedVa
 	default:
 		return &monitoringpb.TypedValue{Value: &monitoringpb.TypedValue_DoubleValue{DoubleValue: v.number}}
 	}
-}
-
-// asTime returns the zero time for a missing timestamp.
-func asTime(t *timestamppb.Timestamp) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.AsTime()
 }

@@ -1,8 +1,8 @@
 // Package monitoringemu provides a local stand-in for Cloud Monitoring that the real metric client connects to.
 //
 // It stores time series in memory for two days, and lists them with filters, alignment and reduction under Cloud
-// Monitoring's rules for metric kinds. It does not implement metric descriptors, alerts, dashboards or query languages,
-// and answers those with UNIMPLEMENTED and their name.
+// Monitoring's rules for metric kinds. Points come from Feed. It does not implement writing by clients, metric
+// descriptors, alerts, dashboards or query languages, and answers those with UNIMPLEMENTED and their name.
 package monitoringemu
 
 import (
@@ -11,15 +11,9 @@ import (
 
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/emptypb"
 
 	"agents.example/controlplane/emulators/rpc"
 )
-
-// maxSeriesInCall is the maximum number of series in one CreateTimeSeries.
-const maxSeriesInCall = 200
 
 // Options configure Start. The zero value listens on a free port.
 type Options struct {
@@ -67,28 +61,6 @@ type service struct {
 	monitoringpb.UnimplementedMetricServiceServer
 
 	store *store
-}
-
-// CreateTimeSeries accepts every metric, including those that only Google can write in Cloud Monitoring.
-func (s *service) CreateTimeSeries(_ context.Context, r *monitoringpb.CreateTimeSeriesRequest) (*emptypb.Empty, error) {
-	if n := len(r.GetTimeSeries()); n == 0 || n > maxSeriesInCall {
-		return nil, status.Errorf(codes.InvalidArgument, "There are %d time series; 1 to %d are allowed.", n,
-			maxSeriesInCall)
-	}
-	for i, given := range r.GetTimeSeries() {
-		if n := len(given.GetPoints()); n != 1 {
-			return nil, status.Errorf(codes.InvalidArgument, "timeSeries[%d] has %d points; exactly one is allowed.", i,
-				n)
-		}
-		series, err := fromProto(given)
-		if err == nil {
-			err = s.store.append(r.GetName(), series)
-		}
-		if err != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "timeSeries[%d]: %v", i, err)
-		}
-	}
-	return &emptypb.Empty{}, nil
 }
 
 // ListTimeSeries selects, aligns and reduces series, and returns a page.

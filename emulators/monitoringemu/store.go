@@ -2,7 +2,6 @@ package monitoringemu
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,9 +13,6 @@ import (
 // retention is how long a series keeps points, counted back from its newest one.
 const retention = 48 * time.Hour
 
-var errOrder = errors.New("points must be written in order: the series already has a point with this end time or a " +
-	"later one")
-
 // store holds series by project name and identity.
 type store struct {
 	mu       sync.RWMutex
@@ -24,21 +20,6 @@ type store struct {
 }
 
 func newStore() *store { return &store{projects: map[string]map[string]*series{}} }
-
-// append adds a point that must be newer than all points of its series.
-func (s *store) append(project string, added series) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known, err := s.series(project, added)
-	if err != nil {
-		return err
-	}
-	if n := len(known.points); n > 0 && !known.points[n-1].end.Before(added.points[0].end) {
-		return errOrder
-	}
-	known.insert(added.points[0])
-	return nil
-}
 
 // add adds a point at any time, replacing one with the same end.
 func (s *store) add(project string, added series) error {
@@ -68,9 +49,6 @@ func (s *store) find(project string, matches func(series) bool) []series {
 
 // series returns the series with the same identity, creating it if necessary. The caller holds the lock.
 func (s *store) series(project string, like series) (*series, error) {
-	if !strings.HasPrefix(project, "projects/") {
-		return nil, fmt.Errorf("the name [%s] is not of the form projects/*", project)
-	}
 	if s.projects[project] == nil {
 		s.projects[project] = map[string]*series{}
 	}
