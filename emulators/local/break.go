@@ -41,7 +41,7 @@ func breakAgent(ctx context.Context, args []string) error {
 	case !slices.Contains(faults, fault):
 		return fmt.Errorf("%q is no fault; want one of %s", fault, strings.Join(faults, ", "))
 	}
-	facts, err := readFacts(*ready)
+	facts, err := readFacts(ctx, *ready)
 	if err != nil {
 		return err
 	}

@@ -73,3 +73,18 @@ func TestBreak_MakesAnAgentSuffer(t *testing.T) {
 		}
 	}
 }
+
+// TestBreak_SaysThatTheCloudHasEnded: the file that describes a cloud outlives it.
+func TestBreak_SaysThatTheCloudHasEnded(t *testing.T) {
+	t.Parallel()
+	api := httptest.NewServer(http.NotFoundHandler())
+	api.Close()
+	ready := filepath.Join(t.TempDir(), "ready.json")
+	if err := (cloud.Ready{BaseURL: api.URL}).WriteFile(ready); err != nil {
+		t.Fatal(err)
+	}
+	err := breakAgent(t.Context(), []string{"-ready", ready, "oom"})
+	if err == nil || !strings.Contains(err.Error(), ready) || !strings.Contains(err.Error(), "start one with") {
+		t.Errorf("break without its cloud: error %v, want one that names the file and says how to start a cloud", err)
+	}
+}

@@ -21,7 +21,7 @@ func console(ctx context.Context, args []string) error {
 	if err := parseFlagsOnly(flags, args); err != nil {
 		return err
 	}
-	facts, err := readFacts(*ready)
+	facts, err := readFacts(ctx, *ready)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
+	"strings"
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/command"
@@ -20,7 +22,7 @@ func open(ctx context.Context, args []string) error {
 	if flags.NArg() > 1 {
 		return fmt.Errorf("open takes one agent id, not %q", flags.Args())
 	}
-	facts, err := readFacts(*ready)
+	facts, err := readFacts(ctx, *ready)
 	if err != nil {
 		return err
 	}
@@ -38,8 +40,9 @@ func open(ctx context.Context, args []string) error {
 	return nil
 }
 
-// readFacts reads the description of a running cloud; an empty path is that of the cloud started last.
-func readFacts(path string) (cloud.Ready, error) {
+// readFacts reads the description of a cloud; an empty path is that of the cloud started last. The file outlives its
+// cloud.
+func readFacts(ctx context.Context, path string) (cloud.Ready, error) {
 	if path == "" {
 		latest, err := latestFile()
 		if err != nil {
@@ -51,7 +54,12 @@ func readFacts(path string) (cloud.Ready, error) {
 	if err != nil {
 		return facts, fmt.Errorf("%w; start a cloud with `go run ./emulators`", err)
 	}
-	return facts, nil
+	connection, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(facts.BaseURL, "http://"))
+	if err != nil {
+		return facts, fmt.Errorf("the local cloud of %s does not answer: %w; start one with `go run ./emulators`", path,
+			err)
+	}
+	return facts, connection.Close()
 }
 
 // dashboardLink signs in as an admin, because API keys get no links, and asks for one.

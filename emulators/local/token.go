@@ -31,7 +31,7 @@ func token(ctx context.Context, args []string) error {
 			return fmt.Errorf("-claims must be a JSON object: %w", err)
 		}
 	}
-	facts, err := readFacts(*ready)
+	facts, err := readFacts(ctx, *ready)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func callIssuer(ctx context.Context, url string, in any, want int, out any) erro
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("the local cloud does not answer: %w; start one with `go run ./emulators`", err)
+		return err
 	}
 	defer res.Body.Close() //nolint:errcheck // reading is over
 	answer, err := io.ReadAll(res.Body)
