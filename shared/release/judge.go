@@ -75,7 +75,7 @@ func (r Release) judgeSoak(a agent.Agent, u agent.Update, m *metrics.Snapshot, n
 		return verdict{}
 	}
 	if m != nil {
-		if why := failsMore(*m, u, ends); why != "" {
+		if why := failsMore(*m, u, now); why != "" {
 			return verdict{goBack, why}
 		}
 	}
@@ -99,8 +99,8 @@ func recordPast(u *agent.Update, m metrics.Snapshot) {
 	}
 }
 
-// failsMore compares the requests of the soak that failed with those of the day before the move; "" if they are not
-// more.
+// failsMore compares the requests since the agent was ready that failed with those of the day before the move; "" if
+// they are not more. Of a soak that ended a day ago, before a pause of the release, the metrics know nothing any more.
 func failsMore(m metrics.Snapshot, u agent.Update, until time.Time) string {
 	requests, failed := m.Served(u.ReadyAt, until)
 	if failed < minErrors || requests == 0 {

@@ -209,6 +209,22 @@ func TestJudge_CountsNothingOfTheSoakAsThePast(t *testing.T) {
 	}
 }
 
+// TestJudge_SeesFailuresAfterAPause judges an agent, two days after a soak of ten minutes, that fails its requests.
+func TestJudge_SeesFailuresAfterAPause(t *testing.T) {
+	t.Parallel()
+	r := Release{
+		ID: "assistant-1", Image: "assistant", Soak: 10 * time.Minute,
+		Target: image.Choice{ID: "assistant", Version: "2"},
+	}
+	m := metrics.New("a", "o")
+	for _, from := range []time.Duration{0, 24 * time.Hour} {
+		day{failed: 1}.add(&m, began.Add(from))
+	}
+	if got := r.judge(soaking(r, 0), &m, began.Add(48*time.Hour)); got.kind != goBack {
+		t.Errorf("%+v, want that it goes back", got)
+	}
+}
+
 // day is how an agent serves for a day: how often its container ends in an hour, and which share of its requests fails.
 type day struct{ restarts, failed float64 }
 
