@@ -15,7 +15,7 @@ export async function* textLines(
 ): AsyncGenerator<string, void, void> {
   const body = (await transport.call("get", path, init)) as Body;
   try {
-    yield* linesOf(body, init.accept === eventStream ? silence : undefined);
+    yield* linesOf(body, init.accept === eventStream ? silence : undefined, init.signal);
   } catch (cause) {
     init.signal?.throwIfAborted();
     throw new ConnectionError("GET", path, cause);
@@ -23,10 +23,14 @@ export async function* textLines(
 }
 
 /** Yields the lines of a body as they arrive. It ends the body as partsOf does. */
-export async function* linesOf(body: Body, patience?: number): AsyncGenerator<string, void, void> {
+export async function* linesOf(
+  body: Body,
+  patience?: number,
+  signal?: AbortSignal,
+): AsyncGenerator<string, void, void> {
   const decoder = new TextDecoder();
   let rest = "";
-  for await (const part of partsOf(body, patience)) {
+  for await (const part of partsOf(body, patience, signal)) {
     const lines = (rest + decoder.decode(part, { stream: true })).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
@@ -43,21 +47,26 @@ type Body = Response["body"] | undefined;
 
 /**
  * Yields the parts of a body as they arrive. It cancels the body when its reader stops, and after this many
- * milliseconds without a part. Not every browser can iterate over a body itself.
+ * milliseconds without a part. When the signal is aborted, it throws the reason: the signal of a Request has no effect
+ * once the Request is collected as garbage. Not every browser can iterate over a body itself.
  */
-export async function* partsOf(body: Body, patience?: number) {
+export async function* partsOf(body: Body, patience?: number, signal?: AbortSignal) {
   const reader = body?.getReader();
+  const cancel = () => reader?.cancel().catch(() => undefined); // it may have ended already
+  signal?.addEventListener("abort", cancel);
   try {
     while (reader) {
-      const dead = patience === undefined ? undefined : setTimeout(() => void reader.cancel(), patience);
+      const dead = patience === undefined ? undefined : setTimeout(cancel, patience);
       const { done, value } = await reader.read().finally(() => clearTimeout(dead));
+      signal?.throwIfAborted(); // a canceled body ends without an error
       if (done) {
         return;
       }
       yield value;
     }
   } finally {
-    await reader?.cancel().catch(() => undefined); // it has ended already
+    signal?.removeEventListener("abort", cancel);
+    await cancel();
   }
 }
 

@@ -105,7 +105,8 @@ async function send(sending: Sending, request: Request, body: string | null, tok
     const init = { method, headers, body, signal: limit.signal, redirect: "manual" } as const;
     const response = await sending.fetch(url, init);
     if (!response.ok) {
-      throw readError(response, await response.text());
+      const text = await response.text().catch(() => ""); // the status is known, so an answer may break off
+      throw readError(response, text);
     }
     if (response.status === 204 || headers.get("Accept") !== "application/json") {
       return response;

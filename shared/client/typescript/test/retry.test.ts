@@ -124,6 +124,14 @@ test("a call gives up after the given number of attempts", async (t) => {
   assert.equal(busy.seen.length, 1);
 });
 
+test("an error whose text breaks off keeps its status", async (t) => {
+  const { client, seen } = await serve(t, (response) => {
+    response.writeHead(404, { "Content-Length": 100 }).write("{", () => response.destroy());
+  });
+  await assert.rejects(client.GET("/api/v1/me"), { name: "APIError", status: 404 });
+  assert.equal(seen.length, 1);
+});
+
 test("pauses double, and are random", async (t) => {
   const { client, pauses } = await serve(t, (response) => problem(response, 503, "later"), { attempts: 8 });
   await assert.rejects(client.GET("/api/v1/me"));

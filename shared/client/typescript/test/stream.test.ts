@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 
 import { ConnectionError } from "../src/index.js";
 import type { AgentLogLine } from "../src/index.js";
@@ -205,4 +207,22 @@ test("a follower leaves a stream that is silent for a minute", async (t) => {
   await waiting;
   assert.equal((await next).done, true);
   assert.equal(seen.length, 2);
+});
+
+test("an aborted signal ends a stream, also after garbage was collected", async (t) => {
+  let begun: ServerResponse | undefined;
+  const { client } = await serve(t, (response) => (begun = stream(response, `${line("one")}\n`)));
+  const end = new AbortController();
+  const lines = client.logs("a", { signal: end.signal });
+  await lines.next();
+  const next = lines.next();
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  for (let i = 0; i < 10; i++) {
+    collect();
+    await new Promise(setImmediate);
+  }
+  end.abort(new Error("enough"));
+  begun?.end(`${line("two")}\n`);
+  await assert.rejects(next, { message: "enough" });
 });
