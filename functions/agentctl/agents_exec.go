@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -57,6 +58,9 @@ func (t *tool) agentExec() *cobra.Command {
 				text, err := readAll(t.stdin, maxStdin)
 				if err != nil {
 					return err
+				}
+				if !utf8.ValidString(text) {
+					return withNext(invalidf("standard input is no text in UTF-8"), "Copy a file: agentctl agents cp")
 				}
 				request.Stdin = &text
 			}

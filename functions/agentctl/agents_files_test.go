@@ -71,6 +71,29 @@ func TestAgents_KeepTheDigitsOfTheirConfig(t *testing.T) {
 	c.run(t, "agents", "update", "my-agent", "--config", `{} {}`).wantCode(t, agentctl.ExitUsage, "more than one")
 }
 
+// TestAgents_RefuseWhatIsNotText: JSON would replace the bytes, and the agent would get other ones.
+func TestAgents_RefuseWhatIsNotText(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := a.admin().with("NAME=caf\xe9")
+	a.RunningAgent(t, org, nil)
+	local := filepath.Join(t.TempDir(), "latin1")
+	if err := os.WriteFile(local, []byte(`{"name": "caf`+"\xe9\"}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"agents", "create", "other", "--env-file", "-"},
+		{"agents", "create", "other", "--config-file", local},
+		{"agents", "update", "test", "--file", "/data/a=@" + local},
+		{"agents", "exec", "test", "--stdin", "--", "cat"},
+		{"schedules", "set", "test", "daily", "--cron", "0 9 * * *", "--path", "/", "--body", "@" + local},
+	} {
+		c.run(t, args...).wantCode(t, agentctl.ExitInvalid, "is no text in UTF-8")
+	}
+	c.run(t, "agents", "create", "other", "--env", "NAME=caf\xe9").wantCode(t, agentctl.ExitFailed, "not in UTF-8")
+	c.run(t, "agents", "list", "-o", "jsonpath={[*].name}").want(t, output{0, "test\n", ""})
+}
+
 // TestAgents_ReadStandardInputOnce refuses a second flag that reads standard input, and would find it empty.
 func TestAgents_ReadStandardInputOnce(t *testing.T) {
 	t.Parallel()

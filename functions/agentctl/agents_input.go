@@ -1,7 +1,6 @@
 package agentctl
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,11 +43,11 @@ func (f *inputFlags) add(c *cobra.Command) {
 func (f *inputFlags) env(t *tool) (map[string]string, error) {
 	env := map[string]string{}
 	for _, name := range f.envFiles {
-		content, err := t.readFile(name)
+		content, err := t.readText(name)
 		if err != nil {
 			return nil, err
 		}
-		file := readEnv(string(content))
+		file := readEnv(content)
 		if len(file.problems) > 0 {
 			return nil, invalidf("%s cannot be read:\n  %s", name, strings.Join(file.problems, "\n  "))
 		}
@@ -95,15 +94,11 @@ func (f *inputFlags) specs(t *tool) ([]client.AgentFileSpec, error) {
 		key, isSecret := strings.CutPrefix(source, "secret:")
 		switch {
 		case isLocal && local != "":
-			content, err := t.readFile(local)
+			content, err := t.readText(local)
 			if err != nil {
 				return nil, err
 			}
-			if !utf8.Valid(content) {
-				return nil, invalidf("%s is no text: files of an agent are texts", local)
-			}
-			text := string(content)
-			spec.Content = &text
+			spec.Content = &content
 		case isSecret && key != "":
 			spec.Secret = &key
 		default:
@@ -166,19 +161,19 @@ func mergeFiles(present []client.AgentFile, set []client.AgentFileSpec, unset []
 
 // configuration returns the client's own keys.
 func (f *inputFlags) configuration(t *tool) (map[string]any, error) {
-	text, flag := []byte(f.config), "--config"
+	text, flag := f.config, "--config"
 	if f.configFile != "" {
 		flag = "--config-file " + f.configFile
 		var err error
-		if text, err = t.readFile(f.configFile); err != nil {
+		if text, err = t.readText(f.configFile); err != nil {
 			return nil, err
 		}
 	}
-	if len(text) == 0 {
+	if text == "" {
 		return nil, nil
 	}
 	var config map[string]any
-	d := json.NewDecoder(bytes.NewReader(text))
+	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber() // large numbers keep their digits
 	if err := d.Decode(&config); err != nil {
 		return nil, usagef("%s is not a JSON object: %w", flag, err)
@@ -189,22 +184,27 @@ func (f *inputFlags) configuration(t *tool) (map[string]any, error) {
 	return config, nil
 }
 
-// readFile reads a file that the user names; - is standard input, which has content for one reader only.
-func (t *tool) readFile(name string) ([]byte, error) {
-	if name == "-" {
+// readText reads a text that the user names; - is standard input, which has content for one reader only. JSON would
+// replace what is not UTF-8.
+func (t *tool) readText(name string) (string, error) {
+	var content []byte
+	var err error
+	if name != "-" {
+		if content, err = os.ReadFile(name); err != nil {
+			return "", usageError{err}
+		}
+	} else {
 		if t.stdinRead {
-			return nil, usagef("two flags read standard input, which has one content: name a file in one of them")
+			return "", usagef("two flags read standard input, which has one content: name a file in one of them")
 		}
 		t.stdinRead = true
-		content, err := io.ReadAll(t.stdin)
-		if err != nil {
-			return nil, fmt.Errorf("standard input cannot be read: %w", err)
+		if content, err = io.ReadAll(t.stdin); err != nil {
+			return "", fmt.Errorf("standard input cannot be read: %w", err)
 		}
-		return content, nil
+		name = "standard input"
 	}
-	content, err := os.ReadFile(name)
-	if err != nil {
-		return nil, usageError{err}
+	if !utf8.Valid(content) {
+		return "", invalidf("%s is no text in UTF-8", name)
 	}
-	return content, nil
+	return string(content), nil
 }

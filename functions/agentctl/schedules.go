@@ -126,11 +126,11 @@ func (t *tool) setSchedule() *cobra.Command {
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if local, isLocal := strings.CutPrefix(body, "@"); isLocal {
-			content, err := t.readFile(local)
+			content, err := t.readText(local)
 			if err != nil {
 				return err
 			}
-			body = string(content)
+			body = content
 		}
 		return t.changeSchedules(cmd, args, &change, func(specs []client.AgentScheduleSpec) (
 			[]client.AgentScheduleSpec, error,

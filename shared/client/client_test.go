@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -98,6 +99,43 @@ func TestRequests_RefuseHeadersThatCannotBeSent(t *testing.T) {
 			t.Errorf("error = %v after %d requests, want one about the header and no request", err, len(s.requests))
 		}
 	})
+}
+
+// TestRequests_SendTextsAsTheyAre: JSON cannot have bytes that are not UTF-8, and package json would replace them.
+func TestRequests_SendTextsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		value   string
+		refused bool
+	}{
+		"bytes":                           {value: "key\xff", refused: true},
+		"bytes behind a backslash":        {value: "\\\xff", refused: true},
+		"a replacement character":         {value: "\ufffd"},
+		"the text of an escape":           {value: `\ufffd`},
+		"the text of an escape, doubled":  {value: `\\ufffd`},
+		"a line break behind a backslash": {value: "\\\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got client.PutSecretsRequest
+			c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_ = json.NewDecoder(r.Body).Decode(&got)
+				_, _ = io.WriteString(w, "{}")
+			}))
+			_, err := c.PutSecrets(t.Context(), "a", client.PutSecretsRequest{
+				Secrets: map[string]*string{"KEY": &test.value},
+			})
+			if test.refused {
+				if err == nil || got.Secrets != nil || strings.Contains(err.Error(), "key") {
+					t.Errorf("sent %v, error %v, want an error without the value and no request", got.Secrets, err)
+				}
+				return
+			}
+			if err != nil || got.Secrets["KEY"] == nil || *got.Secrets["KEY"] != test.value {
+				t.Errorf("sent %v, error %v, want %q", got.Secrets, err, test.value)
+			}
+		})
+	}
 }
 
 func TestCallOptions_SetHeaders(t *testing.T) {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -120,6 +121,10 @@ func (c *Client) prepare(r call, accept string, options []CallOption) (*request,
 		if body, err = json.Marshal(r.body); err != nil {
 			return nil, fmt.Errorf("%s %s: the request cannot be written: %w", r.method, path, err)
 		}
+		if hasReplacedBytes(body) {
+			return nil, fmt.Errorf("%s %s: the request has a text that is not in UTF-8, so it was not sent. "+
+				"Encode it, for example with base64", r.method, path)
+		}
 	}
 	q, err := c.request(r.method, path, body, append([]CallOption{RequestHeader("Accept", accept)}, options...))
 	if err != nil {
@@ -130,6 +135,14 @@ func (c *Client) prepare(r call, accept string, options []CallOption) (*request,
 		q.patience += waits.held()
 	}
 	return q, nil
+}
+
+// hasReplacedBytes reports whether package json has replaced bytes of a text that are not UTF-8, such as those of a
+// secret. It writes an escape for them, and only for them.
+func hasReplacedBytes(body []byte) bool {
+	escape := []byte(`\ufffd`)
+	// An even number of backslashes in front of it is text.
+	return bytes.Contains(body, escape) && bytes.Contains(bytes.ReplaceAll(body, []byte(`\\`), nil), escape)
 }
 
 // request returns a request of a path with its query.
