@@ -122,12 +122,11 @@ func (r remote) upload(ctx context.Context, from, to string) error {
 func pack(w io.Writer, from, name string) error {
 	archive := tar.NewWriter(w)
 	err := filepath.WalkDir(from, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil {
+		if err != nil || !entry.IsDir() && !entry.Type().IsRegular() {
 			return err
 		}
-		info, err := os.Stat(file)
-		link := entry.Type()&fs.ModeSymlink != 0
-		if err != nil || link || !entry.IsDir() && !info.Mode().IsRegular() {
+		info, err := entry.Info()
+		if err != nil {
 			return err
 		}
 		inside, err := filepath.Rel(from, file)

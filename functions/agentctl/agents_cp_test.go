@@ -16,7 +16,7 @@ import (
 )
 
 // TestCopy_ASlashNamesTheSameDirectory copies with and without a slash at the end of a path. The container is a folder
-// of this machine. A directory in a row ends with a slash in the result.
+// of this machine, and one folder here has a link to nothing. A directory in a row ends with a slash in the result.
 func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -56,8 +56,10 @@ func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := os.Symlink("dir", filepath.Join(dir, "LOCAL", "link")); err != nil {
-				t.Fatal(err)
+			for name, target := range map[string]string{"link": "dir", "dir/sub/dangling": "nothing"} {
+				if err := os.Symlink(target, filepath.Join(dir, "LOCAL", name)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			before := filesBelow(t, dir)
 			path := strings.NewReplacer("AGENT", "my-agent:"+dir+"/AGENT", "LOCAL", dir+"/LOCAL").Replace

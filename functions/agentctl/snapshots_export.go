@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,17 +49,16 @@ func (t *tool) saveSnapshotFile(
 	if _, err := os.Lstat(name); err == nil {
 		return usagef("the file %s exists: name another one with --to", name)
 	}
-	partial := name + ".part"
-	file, err := os.OpenFile(partial, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part") // with the mode 0600
 	if err != nil {
 		return fmt.Errorf("save the archive: %w", err)
 	}
 	err = t.saveSnapshot(ctx, api, a, s, file)
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(partial, name)
+		err = os.Rename(file.Name(), name)
 	}
 	if err != nil {
-		_ = os.Remove(partial)
+		_ = os.Remove(file.Name())
 		return err
 	}
 	t.note("Saved the archive as %s.", name)
