@@ -107,3 +107,15 @@ func TestWait_EndsWithCtrlC(t *testing.T) {
 		t.Errorf("standard output is %q, want none", stdout.String())
 	}
 }
+
+// TestStreams_ThatBreakOffAreUnavailable loses the connection in the middle of an answer.
+func TestStreams_ThatBreakOffAreUnavailable(t *testing.T) {
+	t.Parallel()
+	c := answering(t, http.StatusOK, http.Header{"Content-Length": {"1000"}}, "{}\n")
+	for _, args := range [][]string{
+		{"audit", "export"}, {"agents", "logs", someAgent}, {"api", "GET", "/api/v1/me"},
+	} {
+		c.run(t, args...).wantCode(t, agentctl.ExitUnavailable, "the connection to 127.0.0.1:",
+			"failed: the answer broke off: unexpected EOF", "Check the network connection")
+	}
+}

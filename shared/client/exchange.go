@@ -3,9 +3,11 @@ package client
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -85,7 +87,7 @@ func (c *Client) exchange(ctx context.Context, q *request, token string) (*http.
 		cancel(nil)
 		return nil, err
 	}
-	res.Body = &answerBody{ReadCloser: res.Body, cancel: cancel}
+	res.Body = &answerBody{ReadCloser: res.Body, request: q, cancel: cancel}
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
 		if q.answered != nil {
 			*q.answered = res.Header
@@ -98,10 +100,11 @@ func (c *Client) exchange(ctx context.Context, q *request, token string) (*http.
 	return nil, readError(res, text)
 }
 
-// withCause returns err, or why its context was canceled by this package.
+// withCause returns the error of a request with the reason for which this package canceled its context.
 func withCause(ctx context.Context, err error) error {
-	if cause, ok := context.Cause(ctx).(errNoAnswer); ok { //nolint:errorlint // the cause is the value itself
-		return cause
+	cause, isLate := context.Cause(ctx).(errNoAnswer) //nolint:errorlint // the cause is the value itself
+	if failed, ok := errors.AsType[*url.Error](err); ok && isLate {
+		failed.Err = cause
 	}
 	return err
 }
@@ -109,7 +112,18 @@ func withCause(ctx context.Context, err error) error {
 // answerBody is the body of an answer. Closing it releases the request's context.
 type answerBody struct {
 	io.ReadCloser
-	cancel context.CancelCauseFunc
+	request *request
+	cancel  context.CancelCauseFunc
+}
+
+// Read implements io.Reader. A connection that is lost in the answer is the same kind of error as one that is lost
+// before it.
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &url.Error{Op: b.request.method, URL: b.request.target, Err: fmt.Errorf("the answer broke off: %w", err)}
+	}
+	return n, err
 }
 
 // Close implements io.Closer.

@@ -208,7 +208,7 @@ func (c *Client) fetch(ctx context.Context, q *request) ([]byte, error) {
 	defer res.Body.Close() //nolint:errcheck // the answer was read
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 	if err != nil {
-		return nil, fmt.Errorf("the connection was lost in the middle of the answer: %w", err)
+		return nil, err
 	}
 	if len(text) > maxBody {
 		return nil, permanentError{fmt.Errorf("the answer is longer than %d MiB", maxBody>>20)}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -264,6 +265,24 @@ func TestSend_KeepsBothErrorsWhenTimeRunsOut(t *testing.T) {
 			_, err := c.GetMe(ctx)
 			if e := client.AsError(err); e == nil || e.Code != "busy" || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("time runs out %s: error = %v, want the API's error and the context's", when, err)
+			}
+		})
+	}
+}
+
+// TestSend_ShowsThatTheConnectionFailed: programs find out with *url.Error, whenever it fails.
+func TestSend_ShowsThatTheConnectionFailed(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[string]string{
+		"lost":       `Get "http://localhost/api/v1/me": EOF`,
+		"silent":     `Get "http://localhost/api/v1/me": no answer within 2m0s`,
+		"broken off": `GET "http://localhost/api/v1/me": the answer broke off: unexpected EOF`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := serve(t, &schedule{answers: []answer{{fault: fault}}}, client.WithAttempts(1))
+			_, err := c.GetMe(t.Context())
+			if failed, ok := errors.AsType[*url.Error](err); !ok || failed.Error() != want {
+				t.Errorf("%s: error = %v, want %s", fault, err, want)
 			}
 		})
 	}
