@@ -2,6 +2,7 @@ package agentctl_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -44,4 +45,16 @@ func TestExec_EndsAsTheCommand(t *testing.T) {
 		!strings.Contains(got.Stderr, "not known how the command ended") {
 		t.Errorf("the answer to a repeat: %+v, want that the end is not known", got)
 	}
+}
+
+// TestTerminal_KeepsItsTokenFromRedirects opens a terminal at an API that leads elsewhere, to the same host. Package
+// net/http sends the token there.
+func TestTerminal_KeepsItsTokenFromRedirects(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the terminal follows a redirect")
+	}))
+	defer other.Close()
+	c := answering(t, http.StatusFound, http.Header{"Location": {other.URL}}, "")
+	c.run(t, "agents", "terminal", someAgent).wantCode(t, agentctl.ExitFailed, "302")
 }

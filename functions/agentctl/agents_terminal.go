@@ -74,8 +74,11 @@ func openSession(
 	if err != nil {
 		return nil, err
 	}
+	noRedirects := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // the request has a token
+	}}
 	conn, answer, err := websocket.Dial(ctx, address, &websocket.DialOptions{ //nolint:bodyclose // the library does
-		HTTPHeader: header, Subprotocols: []string{channel.Protocol},
+		HTTPClient: noRedirects, HTTPHeader: header, Subprotocols: []string{channel.Protocol},
 	})
 	if err != nil {
 		if answer != nil && answer.Body != nil {
