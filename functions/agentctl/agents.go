@@ -95,11 +95,7 @@ type agentRun func(ctx context.Context, api *client.Client, a *client.Agent) err
 // forAgent returns the run function of a command whose first argument names an agent.
 func (t *tool) forAgent(run agentRun) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		api, err := t.client()
-		if err != nil {
-			return err
-		}
-		a, err := t.agent(cmd.Context(), api, args[0])
+		api, a, err := t.clientAndAgent(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}

@@ -63,21 +63,15 @@ func (t *tool) allMetrics(ctx context.Context) error {
 		return err
 	}
 	type figures = client.MetricsAgentFigures
-	known := func(v *float64, show func(float64) string) string {
-		if v == nil {
-			return "-"
-		}
-		return show(*v)
-	}
 	percent := func(v float64) string { return short(v) + " %" }
 	r := list(m.Agents, func(f figures) string { return f.AgentID }, []column[figures]{
 		{"NAME", func(f figures) string { return f.Name }},
 		{"STATUS", func(f figures) string { return string(f.Status) }},
-		{"CPU", func(f figures) string { return known(f.CPUPct, percent) }},
-		{"MEMORY", func(f figures) string { return known(f.MemPct, percent) }},
-		{"VOLUME", func(f figures) string { return known(f.PvcPct, percent) }},
-		{"UPTIME 24H", func(f figures) string { return known(f.UptimePct24H, percent) }},
-		{"RESTARTS 24H", func(f figures) string { return known(f.Restarts24H, short) }},
+		{"CPU", func(f figures) string { return orDash(f.CPUPct, percent) }},
+		{"MEMORY", func(f figures) string { return orDash(f.MemPct, percent) }},
+		{"VOLUME", func(f figures) string { return orDash(f.PvcPct, percent) }},
+		{"UPTIME 24H", func(f figures) string { return orDash(f.UptimePct24H, percent) }},
+		{"RESTARTS 24H", func(f figures) string { return orDash(f.Restarts24H, short) }},
 		{"REQUESTS", func(f figures) string { return fmt.Sprintf("%.0f", f.RequestsTotal) }},
 		{"ERRORS", func(f figures) string { return fmt.Sprintf("%.0f", f.RequestErrorsTotal) }},
 	})

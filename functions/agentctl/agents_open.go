@@ -3,7 +3,6 @@ package agentctl
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -57,10 +56,7 @@ func (t *tool) openAgent() *cobra.Command {
 
 // printDashboard prints the address of a dashboard, and how to sign in there.
 func (t *tool) printDashboard(a *client.Agent) error {
-	err := t.show(result{value: a, names: []string{a.ID}, table: func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, harmless(*a.DashboardURL))
-		return err
-	}})
+	err := t.show(result{value: a, names: []string{a.ID}, table: textOf(harmless(*a.DashboardURL))})
 	if user := textOr(a.DashboardUsername, ""); user != "" {
 		t.next("Sign in as %s. For the password: agentctl credentials reveal %s", user, a.ID)
 	}

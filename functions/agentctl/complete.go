@@ -23,14 +23,8 @@ func completePlan(c *cobra.Command) {
 
 // collect returns the items of a list, or the error that ended it. The list is never nil, so that its JSON is [].
 func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
-	all := []T{}
-	for item, err := range items {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, item)
-	}
-	return all, nil
+	all, _, err := first(items, 0)
+	return all, err
 }
 
 // completionTime is how long the shell waits for values from the API.

@@ -22,23 +22,9 @@ func (t *tool) credentialsCommand() *cobra.Command {
 }
 
 func (t *tool) revealCredentials() *cobra.Command {
-	c := &cobra.Command{
-		Use: "reveal AGENT", Short: "Print the credentials of an agent's dashboard and API", Args: cobra.ExactArgs(1),
-		Long: "Print the user name and password of the agent's dashboard, and the bearer token of the agent's API. " +
-			"The audit log records the call. The values go to standard output only.",
-		Example: "  agentctl credentials reveal my-agent\n" +
-			"  agentctl credentials reveal my-agent -o jsonpath='{.tenant_api_key}' | pbcopy",
-		Annotations: sends("RevealCredentials"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
-			a, err := t.agent(cmd.Context(), api, args[0])
-			if err != nil {
-				return err
-			}
-			creds, err := api.RevealCredentials(cmd.Context(), a.ID)
+	c := t.agentCommand("reveal", "Print the credentials of an agent's dashboard and API", "RevealCredentials",
+		func(ctx context.Context, api *client.Client, a *client.Agent) error {
+			creds, err := api.RevealCredentials(ctx, a.ID)
 			if err != nil {
 				return err
 			}
@@ -52,51 +38,41 @@ func (t *tool) revealCredentials() *cobra.Command {
 				{"API key", creds.TenantAPIKey},
 				{"Version", fmt.Sprint(creds.CredentialVersion)},
 			}))
-		},
-	}
-	c.ValidArgsFunction = t.completeAgents
+		})
+	c.Long = "Print the user name and password of the agent's dashboard, and the bearer token of the agent's API. " +
+		"The audit log records the call. The values go to standard output only."
+	c.Example = "  agentctl credentials reveal my-agent\n" +
+		"  agentctl credentials reveal my-agent -o jsonpath='{.tenant_api_key}' | pbcopy"
 	return c
 }
 
 func (t *tool) rotateCredentials() *cobra.Command {
 	var wait bool
 	var dryRun rehearsalFlag
-	c := &cobra.Command{
-		Use: "rotate AGENT", Short: "Replace the credentials of an agent's dashboard and API", Args: cobra.ExactArgs(1),
-		Long: "Replace the credentials of the agent's dashboard and API. The rotation is pending until the agent " +
-			"accepts the new credentials and refuses the old ones; --wait waits for that. Then reveal shows the new " +
-			"ones.",
-		Example: "  agentctl credentials rotate my-agent --wait --timeout 5m\n" +
-			"  agentctl credentials reveal my-agent",
-		Annotations: sends("RotateCredentials"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := t.client()
+	c := t.agentCommand("rotate", "Replace the credentials of an agent's dashboard and API", "RotateCredentials",
+		func(ctx context.Context, api *client.Client, a *client.Agent) error {
+			a, err := api.RotateCredentials(ctx, a.ID, dryRun.options()...)
 			if err != nil {
-				return err
-			}
-			a, err := t.agent(cmd.Context(), api, args[0])
-			if err != nil {
-				return err
-			}
-			if a, err = api.RotateCredentials(cmd.Context(), a.ID, dryRun.options()...); err != nil {
 				return err
 			}
 			if dryRun.on {
 				return t.showRehearsal(&dryRun.answer)
 			}
 			if wait {
-				if a, err = t.awaitRotation(cmd.Context(), api, a); err != nil {
+				if a, err = t.awaitRotation(ctx, api, a); err != nil {
 					return err
 				}
 			}
 			return t.show(object(a, a.ID, []field{
 				{"Agent", a.Name + " (" + a.ID + ")"}, {"Status", string(a.Status)}, {"Rotation", rotationOf(a)},
 			}))
-		},
-	}
+		})
+	c.Long = "Replace the credentials of the agent's dashboard and API. The rotation is pending until the agent " +
+		"accepts the new credentials and refuses the old ones; --wait waits for that. Then reveal shows the new ones."
+	c.Example = "  agentctl credentials rotate my-agent --wait --timeout 5m\n" +
+		"  agentctl credentials reveal my-agent"
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the agent accepts the new credentials and refuses the old ones")
 	dryRun.add(c)
-	c.ValidArgsFunction = t.completeAgents
 	return c
 }
 
@@ -125,8 +101,6 @@ const (
 // awaitRotation waits until an agent has its new credentials, or cannot get them before it starts.
 func (t *tool) awaitRotation(ctx context.Context, api *client.Client, a *client.Agent) (*client.Agent, error) {
 	began := time.Now()
-	ticker := time.NewTicker(rotationPoll)
-	defer ticker.Stop()
 	for {
 		switch {
 		case !a.CredentialRotationPending:
@@ -140,10 +114,8 @@ func (t *tool) awaitRotation(ctx context.Context, api *client.Client, a *client.
 		case a.Status == client.AgentStatusDeleting:
 			return nil, failedError{errors.New("the agent is being deleted, so the rotation was canceled")}
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-ticker.C:
+		if err := pause(ctx, rotationPoll); err != nil {
+			return nil, err
 		}
 		if err := rotationFailure(ctx, api, a.ID, time.Since(began)); err != nil {
 			return nil, err

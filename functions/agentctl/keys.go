@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -118,10 +117,7 @@ func newKey(
 
 // showNewKey prints a key with its secret.
 func (t *tool) showNewKey(k *client.CreatedAPIKey) error {
-	err := t.show(result{value: k, names: []string{k.ID}, table: func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, *k.Secret)
-		return err
-	}})
+	err := t.show(result{value: k, names: []string{k.ID}, table: textOf(*k.Secret)})
 	if err != nil {
 		return fmt.Errorf("the key %s was created, but could not be printed. Run: agentctl keys revoke %s --yes: %w",
 			k.ID, k.ID, err)

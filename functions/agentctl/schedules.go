@@ -70,11 +70,7 @@ func (t *tool) lastCall(c *client.AgentCall) string {
 func (t *tool) changeSchedules(cmd *cobra.Command, args []string, change *changeFlags,
 	apply func([]client.AgentScheduleSpec) ([]client.AgentScheduleSpec, error),
 ) error {
-	api, err := t.client()
-	if err != nil {
-		return err
-	}
-	a, err := t.agent(cmd.Context(), api, args[0])
+	api, a, err := t.clientAndAgent(cmd.Context(), args[0])
 	if err != nil {
 		return err
 	}

@@ -25,18 +25,9 @@ func (t *tool) secretsCommand() *cobra.Command {
 }
 
 func (t *tool) listSecrets() *cobra.Command {
-	c := &cobra.Command{
-		Use: "list AGENT", Short: "List an agent's secrets without their values", Args: cobra.ExactArgs(1),
-		Long: "List the keys of an agent's secrets, and whether the running agent has the newest values.",
-		Example: "  agentctl secrets list my-agent\n" +
-			"  agentctl secrets list my-agent -o json | jq -r '.[] | select(.in_sync | not) | .key'",
-		Annotations: sends("ListSecrets"), ValidArgsFunction: t.completeAgents,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, a, err := t.clientAndAgent(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			secrets, err := api.ListSecrets(cmd.Context(), a.ID)
+	c := t.agentCommand("list", "List an agent's secrets without their values", "ListSecrets",
+		func(ctx context.Context, api *client.Client, a *client.Agent) error {
+			secrets, err := api.ListSecrets(ctx, a.ID)
 			if err != nil {
 				return err
 			}
@@ -57,8 +48,10 @@ func (t *tool) listSecrets() *cobra.Command {
 				})
 			}
 			return t.show(list(secrets, func(s client.Secret) string { return s.Key }, columns))
-		},
-	}
+		})
+	c.Long = "List the keys of an agent's secrets, and whether the running agent has the newest values."
+	c.Example = "  agentctl secrets list my-agent\n" +
+		"  agentctl secrets list my-agent -o json | jq -r '.[] | select(.in_sync | not) | .key'"
 	return c
 }
 

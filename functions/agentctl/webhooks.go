@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -178,14 +177,6 @@ func newWebhook(
 		"deleted. Run the command again when the network is better")
 }
 
-// secretOfWebhook prints the secret alone, or else all of a webhook.
-func secretOfWebhook(webhook any, id, secret string) result {
-	return result{value: webhook, names: []string{id}, table: func(out io.Writer) error {
-		_, err := fmt.Fprintln(out, secret)
-		return err
-	}}
-}
-
 // maxKeepFormer is how long the API signs with a former secret at most.
 const maxKeepFormer = 24 * time.Hour
 
@@ -206,7 +197,7 @@ func (t *tool) rotateWebhookSecret() *cobra.Command {
 				if w.Secret == nil {
 					continue
 				}
-				if err := t.show(secretOfWebhook(w, w.ID, *w.Secret)); err != nil {
+				if err := t.show(result{value: w, names: []string{w.ID}, table: textOf(*w.Secret)}); err != nil {
 					return fmt.Errorf("the new secret could not be printed, and is not shown again. Run the command "+
 						"again: %w", err)
 				}
@@ -240,7 +231,7 @@ func (t *tool) rotateWebhookSecret() *cobra.Command {
 
 // showNewWebhook prints a webhook with its secret.
 func (t *tool) showNewWebhook(w *client.CreatedWebhook) error {
-	err := t.show(secretOfWebhook(w, w.ID, *w.Secret))
+	err := t.show(result{value: w, names: []string{w.ID}, table: textOf(*w.Secret)})
 	if err != nil {
 		return fmt.Errorf("the webhook %s was created, but could not be printed. Run: agentctl webhooks delete %s "+
 			"--yes: %w", w.ID, w.ID, err)
