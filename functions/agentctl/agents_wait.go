@@ -36,8 +36,19 @@ func (t *tool) waitAgent() *cobra.Command {
 			}
 			return usagef("--for must be settled, running, paused, stopped or deleted, not %q", target)
 		})
+	wait := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		err := wait(cmd, args)
+		e := client.AsError(err) // of an id; a name may be mistyped
+		if target == forDeleted && e != nil && e.Code == "agent_not_found" {
+			t.note("There is no agent with the id %s.", args[0])
+			return nil
+		}
+		return err
+	}
 	c.Long = "Wait until an agent is running, paused, stopped or in error, and no new pod is starting. The exit code " +
-		"is 9 if the agent ends in error or in another status than --for names."
+		"is 9 if the agent ends in error or in another status than --for names. With --for deleted, an id that no " +
+		"agent has is a success, because the agent may be gone already."
 	c.Example = "  agentctl agents wait my-agent --timeout 5m && curl \"$(agentctl agents get my-agent " +
 		"-o jsonpath='{.api_url}')\""
 	c.Flags().StringVar(&target, "for", forSettled, "`status` to wait for: settled, running, paused, stopped or deleted")

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"agents.example/controlplane/functions/agentctl"
 	"agents.example/controlplane/functions/agentctl/profile"
 )
@@ -115,6 +117,20 @@ func TestWait_RefusesToWaitForNoDeletion(t *testing.T) {
 	id := a.RunningAgent(t, org, nil).ID
 	a.admin().run(t, "agents", "wait", id, "--for", "deleted").wantCode(t, agentctl.ExitUnsettled,
 		"is running, and is not being deleted", "agentctl agents delete")
+}
+
+// TestWait_FindsThatAnAgentIsGone waits for a deletion that has ended before.
+func TestWait_FindsThatAnAgentIsGone(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c, id := a.admin(), deleteAgent(t, a)
+	c.run(t, "agents", "wait", id, "--for", "deleted").
+		wantCode(t, agentctl.ExitOK, "There is no agent with the id "+id)
+	c.run(t, "agents", "wait", id).wantCode(t, agentctl.ExitNotFound, "Agent not found")
+	c.run(t, "agents", "wait", "no-name", "--for", "deleted").wantCode(t, agentctl.ExitNotFound, "no-name")
+	elsewhere := answering(t, http.StatusNotFound, nil, "404 page not found")
+	elsewhere.run(t, "agents", "wait", uuid.NewString(), "--for", "deleted").
+		wantCode(t, agentctl.ExitNotFound, "Not Found")
 }
 
 func TestDelete_PrintsTheLastRecord(t *testing.T) {
