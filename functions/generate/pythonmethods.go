@@ -284,8 +284,8 @@ func (c *pythonCall) arguments() []string {
 	if c.body != nil && slices.ContainsFunc(c.body.Properties, isTime) {
 		all = append(all, "held=timeout_seconds or 0") // the answer comes when the command has ended
 	}
-	if c.ID == "VerifyAuditLog" {
-		all = append(all, "held=600") // the API reads the whole log
+	if c.ID == "VerifyAuditLog" || c.returnsBytes {
+		all = append(all, "held=600") // the API reads the whole log, and sends a file for ten minutes at most
 	}
 	return all
 }

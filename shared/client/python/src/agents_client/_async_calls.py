@@ -690,6 +690,7 @@ class AsyncCalls(AsyncBase):
             query={"path": path},
             accept=ARCHIVE if archive else BYTES,
             timeout=timeout,
+            held=600,
         )
         return await self._bytes(call)
 

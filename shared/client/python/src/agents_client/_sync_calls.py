@@ -690,6 +690,7 @@ class Calls(SyncBase):
             query={"path": path},
             accept=ARCHIVE if archive else BYTES,
             timeout=timeout,
+            held=600,
         )
         return self._bytes(call)
 
