@@ -49,6 +49,9 @@ func (t *tool) agentExec() *cobra.Command {
 			"  agentctl agents exec my-agent -- sh -c 'df -h /data | tail -1'\n" +
 			"  echo 'select 1' | agentctl agents exec my-agent --stdin -- sqlite3 /data/agent.db",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if wait%time.Second != 0 {
+				return usagef("--wait must be whole seconds")
+			}
 			api, a, err := t.clientAndAgent(cmd.Context(), args[0])
 			if err != nil {
 				return err

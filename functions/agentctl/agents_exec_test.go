@@ -47,6 +47,23 @@ func TestExec_EndsAsTheCommand(t *testing.T) {
 	}
 }
 
+func TestExec_NamesTheFlagThatIsWrong(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	a.RunningAgent(t, org, nil)
+	for wait, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"1500ms": {agentctl.ExitUsage, "--wait must be whole seconds"},
+		"10m":    {agentctl.ExitInvalid, "--wait: Input should be less than or equal to 300"},
+	} {
+		a.admin().run(t, "agents", "exec", "test", "--wait", wait, "--", "ls").wantCode(t, want.code, want.text)
+	}
+	a.admin().run(t, "keys", "create", "ci", "--expires-in-days", "999").
+		wantCode(t, agentctl.ExitInvalid, "--expires-in-days: Input should be")
+}
+
 // TestTerminal_KeepsItsTokenFromRedirects opens a terminal at an API that leads elsewhere, to the same host. Package
 // net/http sends the token there.
 func TestTerminal_KeepsItsTokenFromRedirects(t *testing.T) {

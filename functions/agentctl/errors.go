@@ -155,7 +155,7 @@ func violated(c *cobra.Command, v client.Violation) string {
 	if name == "inject" && len(v.Loc) > 3 { // and the key, which the command line has once
 		name, rest = "inject-"+strings.TrimSuffix(fmt.Sprint(v.Loc[3]), "s"), ""
 	}
-	names := map[string]string{"resource_plan": "plan", "expires_in_days": "expires", "files": "file"}
+	names := map[string]string{"resource_plan": "plan", "files": "file", "timeout_seconds": "wait"}
 	flag := names[name]
 	if flag == "" {
 		flag = strings.ToLower(strings.ReplaceAll(name, "_", "-"))
