@@ -209,9 +209,8 @@ test("a follower leaves a stream that is silent for a minute", async (t) => {
   assert.equal(seen.length, 2);
 });
 
-test("an aborted signal ends a stream, also after garbage was collected", async (t) => {
-  let begun: ServerResponse | undefined;
-  const { client } = await serve(t, (response) => (begun = stream(response, `${line("one")}\n`)));
+test("an aborted signal ends a stream, also after garbage was collected", { timeout: 60_000 }, async (t) => {
+  const { client } = await serve(t, (response) => stream(response, `${line("one")}\n`));
   const end = new AbortController();
   const lines = client.logs("a", { signal: end.signal });
   await lines.next();
@@ -223,6 +222,5 @@ test("an aborted signal ends a stream, also after garbage was collected", async 
     await new Promise(setImmediate);
   }
   end.abort(new Error("enough"));
-  begun?.end(`${line("two")}\n`);
   await assert.rejects(next, { message: "enough" });
 });
