@@ -162,3 +162,13 @@ func TestPython_ReadsArchivesInParts(t *testing.T) {
 		t.Errorf("no %s in\n%s", want, got)
 	}
 }
+
+// TestPython_WaitsForFiles has a method for files that waits for as long as the API sends one.
+func TestPython_WaitsForFiles(t *testing.T) {
+	t.Parallel()
+	const paths = `{"/files": {"get": {"operationId": "GetFiles", "summary": "Get a file",
+		"responses": {"200": {"content": {"application/octet-stream": {}, "application/x-tar": {}}}}}}}`
+	if got := pythonOf(t, "_sync_calls.py", paths, `{}`); !strings.Contains(got, "held=600,") {
+		t.Errorf("the method does not wait longer than others:\n%s", got)
+	}
+}
