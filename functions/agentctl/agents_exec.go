@@ -62,8 +62,12 @@ func (t *tool) agentExec() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				const copyIt = "Copy a file: agentctl agents cp"
+				if len(text) > maxStdin { // and may be cut in the middle of a character
+					return withNext(invalidf("standard input is larger than %s", bytesText(maxStdin)), copyIt)
+				}
 				if !utf8.ValidString(text) {
-					return withNext(invalidf("standard input is no text in UTF-8"), "Copy a file: agentctl agents cp")
+					return withNext(invalidf("standard input is no text in UTF-8"), copyIt)
 				}
 				request.Stdin = &text
 			}

@@ -47,7 +47,7 @@ func TestExec_EndsAsTheCommand(t *testing.T) {
 	}
 }
 
-func TestExec_NamesTheFlagThatIsWrong(t *testing.T) {
+func TestExec_SaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	a.RunningAgent(t, org, nil)
@@ -60,6 +60,8 @@ func TestExec_NamesTheFlagThatIsWrong(t *testing.T) {
 	} {
 		a.admin().run(t, "agents", "exec", "test", "--wait", wait, "--", "ls").wantCode(t, want.code, want.text)
 	}
+	a.admin().with(strings.Repeat("\u20ac", 1<<20)).run(t, "agents", "exec", "test", "--stdin", "--", "cat").
+		wantCode(t, agentctl.ExitInvalid, "standard input is larger than 1 MiB")
 	a.admin().run(t, "keys", "create", "ci", "--expires-in-days", "999").
 		wantCode(t, agentctl.ExitInvalid, "--expires-in-days: Input should be")
 }
