@@ -85,13 +85,13 @@ func (w *run) visitSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot
 		}
 		return func(a *agent.Agent) { a.RecordDeletedSnapshot(s.ID, gone, w.Now()) }
 	}
-	seen, over, err := w.take(ctx, a, s)
+	seen, asked, err := w.take(ctx, a, s)
 	problem := describeSnapshot(err)
 	if err != nil {
 		slog.WarnContext(ctx, "a snapshot could not be taken yet", "agent_id", a.ID, "snapshot_id", s.ID, "error", err)
 	}
 	return func(a *agent.Agent) {
-		if over && seen.CutAt.IsZero() {
+		if asked && seen.CutAt.IsZero() {
 			a.MissQuiet(s.ID)
 		}
 		switch {
@@ -126,15 +126,15 @@ func describeSnapshot(err error) string {
 	}
 }
 
-// take asks for a snapshot, of a quiet volume if that is what its client wants. over is true if the volume may change
-// again: the storage may have been asked, also if that failed, and cut the snapshot later.
-func (w *run) take(ctx context.Context, a agent.Agent, s agent.Snapshot) (seen agent.SnapshotState, over bool,
+// take asks for a snapshot, of a quiet volume if that is what its client wants. asked is true if the storage may have
+// been asked, also if that failed: it may cut the snapshot later, when the volume changes again.
+func (w *run) take(ctx context.Context, a agent.Agent, s agent.Snapshot) (seen agent.SnapshotState, asked bool,
 	err error,
 ) {
 	if s.Consistency != agent.ConsistentByHook || !s.CutAt.IsZero() || a.Status != agent.Running {
 		quiet := s.Consistency != agent.ConsistentAfterCrash && s.CutAt.IsZero()
 		seen, err = w.ask(ctx, a, s, quiet, isReady)
-		return seen, err == nil, err
+		return seen, true, err
 	}
 	if w.Quiescer == nil {
 		return seen, false, errors.New("no way to the programs of images")
@@ -143,8 +143,7 @@ func (w *run) take(ctx context.Context, a agent.Agent, s agent.Snapshot) (seen a
 		return seen, false, errors.Join(err, w.endQuiet(ctx, a))
 	}
 	seen, err = w.ask(ctx, a, s, false, isCut)
-	ended := w.endQuiet(ctx, a)
-	return seen, ended == nil, errors.Join(err, ended)
+	return seen, true, errors.Join(err, w.endQuiet(ctx, a))
 }
 
 // endQuiet lets the agent write again, even if ctx has ended. An image must bear that it is told so without need.

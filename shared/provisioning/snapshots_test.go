@@ -20,6 +20,8 @@ type hook struct {
 	calls []string
 	// refuses is the error of begin.
 	refuses error
+	// unanswered is the time until which the answers of end are lost.
+	unanswered time.Time
 }
 
 // Quiesce implements provisioning.Quiescer.
@@ -27,6 +29,9 @@ func (h *hook) Quiesce(_ context.Context, _ agent.Agent, argument string) error 
 	h.calls = append(h.calls, argument)
 	if argument == provisioning.QuiesceBegin {
 		return h.refuses
+	}
+	if time.Now().Before(h.unanswered) {
+		return errors.New("the answer is lost")
 	}
 	return nil
 }
@@ -142,14 +147,19 @@ func (s unanswered) Snapshot(ctx context.Context, a agent.Agent, of agent.Snapsh
 // A snapshot that is cut after the program was told that the volume may change is not called quiet.
 func TestReconcile_SaysThatASnapshotIsNotQuiet(t *testing.T) {
 	t.Parallel()
-	for name, storage := range map[string]func(slow) provisioning.Volumes{
-		"slow":       func(s slow) provisioning.Volumes { return s },
-		"unanswered": func(s slow) provisioning.Volumes { return unanswered{s} },
+	for name, c := range map[string]struct {
+		storage    func(slow) provisioning.Volumes
+		unanswered time.Duration
+	}{
+		"slow":           {storage: func(s slow) provisioning.Volumes { return s }},
+		"unanswered":     {storage: func(s slow) provisioning.Volumes { return unanswered{s} }},
+		"unanswered end": {storage: func(s slow) provisioning.Volumes { return s }, unanswered: time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, id := hooked(t)
 			r := w.reconciler()
-			r.Quiescer, r.Volumes = &hook{}, storage(slow{r.Volumes, time.Now().Add(time.Minute)})
+			r.Quiescer = &hook{unanswered: time.Now().Add(c.unanswered)}
+			r.Volumes = c.storage(slow{r.Volumes, time.Now().Add(time.Minute)})
 			if s := w.await(r, id); s.Status != agent.SnapshotReady || s.Consistency != agent.ConsistentAfterCrash {
 				t.Errorf("%s: the snapshot is %+v", name, s)
 			}
