@@ -40,7 +40,7 @@ const (
 	maxProbes = 16
 	// stuckAfter is how long an agent may be in error for reasons of the cluster before the release stops.
 	stuckAfter = time.Hour
-	// maxLaps bounds the walks that look for agents that could not move before.
+	// maxLaps bounds the walks, without a pause, that look for agents that could not move before.
 	maxLaps = 10
 )
 
@@ -168,8 +168,8 @@ func (o *Roller) editAll(agents []agent.Agent, change func(*agent.Agent)) ([]Cha
 // save commits a step, and nudges workers for the agents that it moves.
 func (o *Roller) save(ctx context.Context, r Release, changes []Change) (*Release, error) {
 	r.UpdatedAt = o.Now()
-	if r.State == Running || r.State == Reverting {
-		r.DueAt = o.Now()
+	if (r.State == Running || r.State == Reverting) && r.DueAt.Before(r.UpdatedAt) {
+		r.DueAt = r.UpdatedAt
 	}
 	saved, err := o.Releases.Save(ctx, r, changes)
 	if err != nil {

@@ -61,10 +61,12 @@ func (o *Roller) tail(ctx context.Context, r Release) (*Release, error) {
 }
 
 const (
-	// tailPause is how long the worker waits before it looks for open maintenance windows again, and tailTime how long
-	// it does so: each window opens once in a week.
+	// tailPause is how long the worker waits before it looks for the last agents again.
 	tailPause = 15 * time.Minute
-	tailTime  = 8 * 24 * time.Hour
+	// tailTime is how long it does so for maintenance windows, each of which opens once in a week, and busyTime for
+	// agents that another release watches or that move to another cell and must go back then.
+	tailTime = 8 * 24 * time.Hour
+	busyTime = 24 * time.Hour
 )
 
 // survey counts the agents that are ready to move.
@@ -298,6 +300,8 @@ func (o *Roller) endWayBack(ctx context.Context, r Release, seen *watch) (*Relea
 		return nil, nil //nolint:nilnil // the last agents are on their way back
 	case r.Lap.Moved+r.Lap.Busy > 0 && r.Laps < maxLaps:
 		r.Lap, r.Laps = Lap{}, r.Laps+1
+	case r.Lap.Busy > 0 && r.Laps < maxLaps+int(busyTime/tailPause):
+		r.Lap, r.Laps, r.DueAt = Lap{}, r.Laps+1, o.Now().Add(tailPause)
 	default:
 		if err := r.Act(finish, o.Now()); err != nil {
 			return nil, err

@@ -34,12 +34,9 @@ func TestRoller_ReturnsAnAgentOnceItHasMoved(t *testing.T) {
 		Releases: f.store, Agents: f.store, Images: imageReleases{f.store}, Metrics: noMetrics{}, Prober: f, Nudger: f,
 		Now: f.Now,
 	}
-	const moved = 2
-	for minute := 0; r.State != release.Reverted && minute < 60; minute++ {
+	const moved = 45
+	for minute := 0; r.State != release.Reverted && minute < 90; minute++ {
 		if minute == moved {
-			if got := version(); got != "2" {
-				t.Errorf("the agent that is being moved runs version %s", got)
-			}
 			move(agent.Move{})
 		}
 		if err = worker.Run(t.Context()); err == nil {
@@ -47,6 +44,9 @@ func TestRoller_ReturnsAnAgentOnceItHasMoved(t *testing.T) {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got := version(); minute < moved && got != "2" {
+			t.Fatalf("the agent that is being moved runs version %s", got)
 		}
 		f.clock = f.clock.Add(time.Minute)
 	}
