@@ -24,7 +24,7 @@ type createInput struct {
 		Name   agent.Name        `json:"name"`
 		Plan   plan.ID           `json:"resource_plan"`
 		Cloud  agent.Cloud       `json:"cloud,omitempty" jsonschema:"Cloud partner id; gcp by default."`
-		Region string            `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
+		Region string            `json:"region,omitempty" jsonschema:"Data-plane region; by default us-central1, or the first one of a deployment that is elsewhere."`
 		Env    map[string]string `json:"env_vars,omitempty" jsonschema:"The agent's environment variables. Variables whose key or value looks like a secret go to the secret store. Keys reserved for the platform or for dashboard authentication are refused."`
 		Config map[string]any    `json:"config,omitempty" jsonschema:"The client's own keys, which the agent finds as a JSON file, named by the variable AGENT_CONFIG_FILE. Keys that the control plane fills are ignored."`
 		Files  agent.FileSpecs   `json:"files,omitempty" jsonschema:"Files that the agent finds at each start of its pod, at most 20."`
@@ -52,11 +52,11 @@ func (createInput) Example() any {
 }
 
 // draft is the requested agent. It begins with what base has, and defaults. Secrets are stored separately.
-func (in createInput) draft(base agent.Draft) (agent.Draft, error) {
+func (in createInput) draft(base agent.Draft, region string) (agent.Draft, error) {
 	b, d := in.Body, base
 	d.Name, d.Plan, d.PublicPaths = string(b.Name), b.Plan, agent.PublicPaths(texts(b.Public))
 	d.Cloud = cmp.Or(string(b.Cloud), d.Cloud, agent.DefaultCloud)
-	d.Region = cmp.Or(b.Region, d.Region, agent.DefaultRegion)
+	d.Region = cmp.Or(b.Region, d.Region, region)
 	d.Image = string(b.Image)
 	d.Imports = b.ImportURL != ""
 	if b.Files != nil {
@@ -128,7 +128,7 @@ func create(ctx context.Context, in createInput, agents agent.Store, cells agent
 	if err != nil && !call.From(ctx).Attempt.Replaying() { // the snapshot may be gone since the first call
 		return agent.Agent{}, err
 	}
-	draft, err := in.draft(base)
+	draft, err := in.draft(base, cells.DefaultRegion())
 	if err == nil {
 		err = draft.CheckOrigin()
 	}

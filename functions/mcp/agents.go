@@ -109,7 +109,7 @@ func getAgent(ctx context.Context, c *call, in getInput) (map[string]json.RawMes
 type createInput struct {
 	Name   string                     `json:"name" jsonschema:"Display name, 1 to 120 characters."`
 	Plan   client.PlanID              `json:"resource_plan"`
-	Region string                     `json:"region,omitempty" jsonschema:"us-central1 by default."`
+	Region string                     `json:"region,omitempty" jsonschema:"By default us-central1, or the first region of a deployment that is elsewhere."`
 	Env    map[string]string          `json:"env_vars,omitempty" jsonschema:"Environment variables. Put no secrets here: use set_secrets or the console."`
 	Config map[string]any             `json:"config,omitempty" jsonschema:"The user's own settings, any JSON object."`
 	Files  []client.AgentFileSpec     `json:"files,omitempty" jsonschema:"Files below /data (its volume) or /config (read-only) when it starts: each with content, which is no secret, or the key of a secret."`

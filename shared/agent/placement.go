@@ -8,7 +8,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// DefaultRegion is the region of an agent whose creator names none.
+// DefaultRegion is the region of an agent whose creator names none, in a deployment that has cells there.
 const DefaultRegion = "us-central1"
 
 // Cell is a cluster on which agents can be placed.
@@ -31,6 +31,17 @@ func (c Cells) Regions() []string {
 		}
 	}
 	return regions
+}
+
+// DefaultRegion is the region of an agent whose creator names none. Elsewhere than in the usual one, a deployment takes
+// it into the first region that takes new agents. One that has the usual region, but no open cell there, takes none:
+// its data must not go where no one chose.
+func (c Cells) DefaultRegion() string {
+	usual := func(cell Cell) bool { return cell.Region == DefaultRegion }
+	if open := c.Regions(); len(open) > 0 && !slices.ContainsFunc(c, usual) {
+		return open[0]
+	}
+	return DefaultRegion
 }
 
 // Place chooses the cell of a new agent. Agents spread evenly. The choice depends only on the id, so a repeated request

@@ -1133,7 +1133,7 @@ type CreateAgentRequest struct {
 	// PublicPaths Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public.
 	PublicPaths []string `json:"public_paths,omitempty"`
 
-	// Region Data-plane region; us-central1 by default.
+	// Region Data-plane region; by default us-central1, or the first one of a deployment that is elsewhere.
 	Region       *string `json:"region,omitempty"`
 	ResourcePlan PlanID  `json:"resource_plan"`
 

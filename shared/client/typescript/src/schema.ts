@@ -686,7 +686,7 @@ export interface CreateAgentRequest {
   resource_plan: PlanID;
   /** Cloud partner id; gcp by default. */
   cloud?: AgentCloud;
-  /** Data-plane region; us-central1 by default. */
+  /** Data-plane region; by default us-central1, or the first one of a deployment that is elsewhere. */
   region?: string;
   /**
    * The agent's environment variables. Variables whose key or value looks like a secret go to the secret store. Keys

@@ -198,7 +198,7 @@ class AsyncCalls(AsyncBase):
         Args:
             name: Display name. Surrounding whitespace is removed; control characters are refused.
             cloud: Cloud partner id; gcp by default.
-            region: Data-plane region; us-central1 by default.
+            region: Data-plane region; by default us-central1, or the first one of a deployment that is elsewhere.
             env_vars: The agent's environment variables. Variables whose key or value looks like a secret go to the
                 secret store. Keys reserved for the platform or for dashboard authentication are refused.
             config: The client's own keys, which the agent finds as a JSON file, named by the variable
