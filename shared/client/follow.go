@@ -22,7 +22,7 @@ const (
 	// podPatience is how long a running agent may be without a pod before the follower gives up. The agent gets one
 	// when it restarts, and after 5 minutes at most when it waits for a node; then the API calls it an error.
 	podPatience = 6 * time.Minute
-	// outagePatience is how long the API may be out of reach before the follower gives up.
+	// outagePatience is how long the API may be out of reach before a follower or a wait gives up.
 	outagePatience = 2 * time.Minute
 )
 

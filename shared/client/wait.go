@@ -31,6 +31,8 @@ func (s AgentStatus) IsSettled() bool {
 // If onChange is nil, the API holds each request until the status settles, so a wait costs about one request a minute.
 // Otherwise, the agent is read about three times a second, and onChange is called with each version that is seen, such
 // as one with another provisioning stage; the last one is the one that is returned.
+//
+// Once the API has shown the agent, a wait bears that it is out of reach for 2 minutes.
 func (c *Client) WaitUntilSettled(ctx context.Context, agentID string, onChange func(*Agent)) (*Agent, error) {
 	return c.awaitAgent(ctx, agentID, onChange, func(a *Agent) bool { return a.Status.IsSettled() })
 }
@@ -60,6 +62,13 @@ func (c *Client) WaitUntilDeleted(ctx context.Context, agentID string, onChange 
 	return fmt.Errorf("the agent %s is %s, not being deleted. Delete it before you wait", agentID, a.Status)
 }
 
+// patient returns a client for the reads of a wait whose object the API has shown: it bears an outage of the API.
+func (c *Client) patient() *Client {
+	p := *c
+	p.retry.outage = outagePatience
+	return &p
+}
+
 // awaitAgent reads an agent until it is as wanted.
 func (c *Client) awaitAgent(
 	ctx context.Context, agentID string, onChange func(*Agent), wanted func(*Agent) bool,
@@ -75,6 +84,7 @@ func (c *Client) awaitAgent(
 		if err != nil {
 			return nil, err
 		}
+		c = c.patient()
 		if changed := header.Get("ETag"); onChange != nil && (changed == "" || changed != etag) {
 			etag = changed
 			onChange(a)
@@ -121,6 +131,7 @@ const longestStoring = 30 * time.Second
 func (c *Client) WaitForSecretOperations(ctx context.Context, agentID string, ids []string) ([]SecretOperation, error) {
 	found := map[string]SecretOperation{}
 	first := map[operationVersion]time.Time{}
+	c = c.patient()
 	for poll := firstPoll; ; poll = min(poll*3/2, maxPoll) {
 		if err := c.readOperations(ctx, agentID, ids, found); err != nil {
 			return nil, err
@@ -201,6 +212,7 @@ func (c *Client) WaitUntilDashboardReachable(ctx context.Context, agentID string
 		if err != nil {
 			return nil, err
 		}
+		c = c.patient()
 		if r.Reachable && !r.DashboardWarming || r.RetryAfterSeconds == nil {
 			return r, nil
 		}

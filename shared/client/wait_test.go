@@ -124,6 +124,59 @@ func TestWait_ReadsSparingly(t *testing.T) {
 	}
 }
 
+// TestWait_BearsAnOutage: a deployment, or a network that is away for a minute, ends no wait.
+func TestWait_BearsAnOutage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		known    bool // the API has shown the object
+		away     time.Duration
+		attempts int
+		// least and most are how long the API was away when the wait fails; 0 if it does not fail.
+		least, most time.Duration
+	}{
+		"short":         {known: true, away: 110 * time.Second, attempts: 5},
+		"long":          {known: true, away: time.Hour, attempts: 5, least: 2 * time.Minute, most: 3 * time.Minute},
+		"no repeats":    {known: true, away: time.Hour, attempts: 1, most: 10 * time.Second},
+		"never reached": {away: time.Hour, attempts: 5, most: 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var began time.Time
+			answers := 0
+			api := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if answers++; c.known && answers == 1 {
+					_, _ = w.Write([]byte(`{"id": "a", "status": "pending", "stage": "bind", "retry_after_seconds": 1}`))
+					return
+				}
+				if began.IsZero() {
+					began = time.Now()
+				}
+				if time.Since(began) < c.away {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				_, _ = w.Write([]byte(`{"id": "a", "status": "running", "reachable": true}`))
+			}), client.WithAttempts(c.attempts))
+			for what, wait := range map[string]func() error{
+				"agent": func() error {
+					_, err := api.WaitUntilSettled(t.Context(), "a", nil)
+					return err
+				},
+				"dashboard": func() error {
+					_, err := api.WaitUntilDashboardReachable(t.Context(), "a")
+					return err
+				},
+			} {
+				began, answers = time.Time{}, 0
+				err := wait()
+				took := time.Since(began)
+				if fails := c.most > 0; (err != nil) != fails || fails && (took < c.least || took > c.most) {
+					t.Errorf("%s, %s: ended after %s with %v", name, what, took, err)
+				}
+			}
+		})
+	}
+}
+
 func TestWait_EndsWithItsContextAndWithErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

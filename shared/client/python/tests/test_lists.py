@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from agents_client import AgentsError, OperationError
+from agents_client import AgentsError, APIError, OperationError
 from agents_client.models import SecretOperation
 
 from .support import ClientTest, Response, Seen, agent
@@ -64,6 +65,40 @@ class WaitTest(ClientTest):
         self.assertEqual(settled.status, "running")
         self.assertEqual(stages, ["pending", "running", "succeeded"])
         self.assertEqual((len(f.seen), f.seen[0].url), (5, "/api/v1/agents/a?wait=2"))
+
+    def test_a_wait_bears_an_outage_of_less_than_two_minutes(self) -> None:
+        pending = {**operation("o", "pending"), "stage": "bind"}
+        waits: dict[str, Callable[[Any], Any]] = {
+            "running": lambda client: client.wait_until_settled("a"),
+            "succeeded": lambda client: client.wait_for_secret_operations([SecretOperation(pending)]),
+            "reachable": lambda client: client.wait_until_dashboard_reachable("a"),
+        }
+        for status, wait in waits.items():
+            for minutes, fails in ((1.8, False), (60, True)):
+                with self.subTest(status, minutes=minutes):
+                    f = self.serve(lambda r, n, _: answer(r, n), virtual=True, attempts=5)
+                    began = f.now
+
+                    def answer(r: Response, n: int) -> None:
+                        if n == 1:
+                            r.json(200, {**agent("pending"), **pending, "retry_after_seconds": 1})
+                        elif f.now < began + 60 * minutes:
+                            r.problem(503, "unavailable")
+                        else:
+                            r.json(200, {**pending, **agent(status), "reachable": True})
+
+                    if not fails:
+                        wait(f.client)
+                        continue
+                    with self.assertRaises(APIError):
+                        wait(f.client)
+                    self.assertTrue(2 * 60 <= f.now - began < 3 * 60, f.now - began)
+
+    def test_a_wait_for_what_was_never_shown_ends_with_the_error(self) -> None:
+        f = self.serve(lambda r, *_: r.problem(503, "unavailable"))
+        with self.assertRaises(APIError):
+            f.client.wait_until_settled("a")
+        self.assertEqual(len(f.seen), 5)
 
     def test_a_wait_without_reports_holds_its_requests_and_pauses_as_the_api_asks(self) -> None:
         f = self.serve(lambda r, n, _: r.json(200, agent("pending" if n < 2 else "error"), {"Retry-After": "3"}))

@@ -1,7 +1,7 @@
 import { APIError } from "./error.js";
 import { eventStream, serverEvents, textLines } from "./lines.js";
 import type { ServerEvent } from "./lines.js";
-import { mayPass } from "./retry.js";
+import { mayPass, outagePatience } from "./retry.js";
 import type { Agent, AgentLogLine, Event, operations } from "./schema.js";
 import type { AnyInit, Transport } from "./transport.js";
 import { isSettled } from "./wait.js";
@@ -35,8 +35,6 @@ const maxPause = 30_000;
 // How long a running agent may be without a pod. It gets one when it restarts, and after 5 minutes at most when it
 // waits for a node; then the API calls it an error.
 const podPatience = 6 * 60_000;
-// How long the API may be out of reach.
-const outagePatience = 2 * 60_000;
 
 /** Follows the log of an agent. */
 export function followLogs(

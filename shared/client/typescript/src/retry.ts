@@ -36,12 +36,17 @@ function patienceFor(url: string, body: string | null): number {
 // A call that the API asks to repeat later than this many seconds from now fails.
 const longestRetryAfter = 60;
 
+/** How many milliseconds the API may be out of reach before a follower or a wait gives up. */
+export const outagePatience = 120_000;
+
 /**
  * Returns a fetch that sends a request until it succeeds, fails for good, or was sent often enough. Every request is
- * safe to repeat: it reads, or it has an idempotency key.
+ * safe to repeat: it reads, or it has an idempotency key. It is repeated for as many milliseconds as `outage`, if its
+ * attempts take less; one that is sent once is not.
  */
-export function fetchWithRetries(sending: Sending): (request: Request) => Promise<Response> {
-  return async (request) => {
+export function fetchWithRetries(sending: Sending): (request: Request, outage?: number) => Promise<Response> {
+  return async (request, outage = 0) => {
+    const began = Date.now();
     const { token: source } = sending;
     const nextToken = typeof source === "function" ? source : () => source;
     const body = request.method === "GET" ? null : (await request.text()) || null;
@@ -59,7 +64,8 @@ export function fetchWithRetries(sending: Sending): (request: Request) => Promis
             continue;
           }
         }
-        if (attempt >= sending.attempts || !mayPass(error)) {
+        const isOver = attempt >= sending.attempts && (sending.attempts === 1 || Date.now() - began >= outage);
+        if (isOver || !mayPass(error)) {
           throw error;
         }
         await sending.sleep(pause(attempt, error), request.signal);

@@ -7,6 +7,7 @@ export interface AnyInit extends CallOptions {
   params?: { path?: object; query?: object; header?: object };
   body?: unknown;
   accept?: string;
+  outage?: number;
   dryRun?: boolean;
 }
 
@@ -26,7 +27,7 @@ export function newTransport(baseURL: string, sending: Sending): Transport {
     attempts: sending.attempts,
     sleep: (milliseconds, signal) => sending.sleep(milliseconds, signal ?? new AbortController().signal),
     call: async (method, path, init = {}) => {
-      const { params = {}, body, accept = "application/json", dryRun, onResponse, signal } = init;
+      const { params = {}, body, accept = "application/json", outage, dryRun, onResponse, signal } = init;
       const url = base + fillPath(method, path, params.path);
       if (dryRun) {
         checkRehearsal(method, path);
@@ -42,7 +43,7 @@ export function newTransport(baseURL: string, sending: Sending): Transport {
         body: body === undefined ? null : JSON.stringify(body),
         signal: signal ?? null,
       });
-      const response = await fetch(request);
+      const response = await fetch(request, outage);
       const result = await dataOf(response, accept, `${method.toUpperCase()} ${path}`);
       onResponse?.(response);
       return result;

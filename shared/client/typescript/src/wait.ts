@@ -1,6 +1,7 @@
 import { APIError, retryAfter } from "./error.js";
+import { outagePatience } from "./retry.js";
 import type { Agent, AgentStatus, SecretOperation } from "./schema.js";
-import type { Transport } from "./transport.js";
+import type { AnyInit, Transport } from "./transport.js";
 import type { Call } from "./types.js";
 
 /** Options of a wait. */
@@ -11,7 +12,7 @@ export interface WaitOptions<T> {
   onChange?: ((value: T) => void) | undefined;
 }
 
-/** Waits for the work that a call began. */
+/** Waits for the work that a call began. Once the API has shown it, a wait bears that the API is away for 2 minutes. */
 export interface Waiting {
   /**
    * Waits until an agent is running, paused, stopped or in error, and returns it. The API holds each request until
@@ -73,16 +74,21 @@ const longestStoring = 30_000;
 const agentPath = "/api/v1/agents/{agent_id}";
 const operationPath = "/api/v1/agents/{agent_id}/secret-operations/{operation_id}";
 
-export function waitsOf({ sleep }: Transport, GET: Call<"get">): Waiting {
+export function waitsOf({ call, sleep }: Transport, GET: Call<"get">): Waiting {
+  // patientGET is for an object that the API has shown: it bears an outage of the API.
+  const patientGET = ((path: string, init?: AnyInit) =>
+    call("get", path, { ...init, outage: outagePatience })) as unknown as Call<"get">;
+
   // watch reads an agent until done is true for it. The API holds a request while the status is not settled.
   async function watch(id: string, { signal, onChange }: WaitOptions<Agent>, done: (agent: Agent) => boolean) {
     const params = { path: { agent_id: id }, query: { wait: onChange ? shortWait : longWait } };
-    let version: string | null = null;
+    let version: string | null | undefined;
     for (;;) {
       const began = Date.now();
       let headers = new Headers();
-      const agent = await GET(agentPath, { params, signal, onResponse: (response) => (headers = response.headers) });
-      if (version === null || version !== headers.get("ETag")) {
+      const read = version === undefined ? GET : patientGET;
+      const agent = await read(agentPath, { params, signal, onResponse: (response) => (headers = response.headers) });
+      if (version == null || version !== headers.get("ETag")) {
         onChange?.(agent);
       }
       version = headers.get("ETag");
@@ -106,7 +112,7 @@ export function waitsOf({ sleep }: Transport, GET: Call<"get">): Waiting {
       await sleep(pause, options.signal);
       unchanged += pause;
       const { updated_at: before } = operation;
-      operation = await GET(operationPath, { params: { path }, signal: options.signal });
+      operation = await patientGET(operationPath, { params: { path }, signal: options.signal });
       if (operation.updated_at !== before) {
         unchanged = 0;
         options.onChange?.(operation);

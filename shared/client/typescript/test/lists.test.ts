@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { OperationError } from "../src/index.js";
-import type { SecretOperation } from "../src/index.js";
-import { agent, json, problem, serve } from "./server.js";
+import type { Client, SecretOperation } from "../src/index.js";
+import { agent, json, problem, serve, virtualTime } from "./server.js";
 
 test("pages follow the cursor and keep the query", async (t) => {
   const { client, seen } = await serve(t, (response, n) =>
@@ -50,6 +50,45 @@ test("a wait without reports holds its requests, and pauses as the API asks", as
   );
   assert.equal((await client.waitUntilSettled("a")).status, "error");
   assert.deepEqual([seen[0]?.url, pauses], ["/api/v1/agents/a?wait=50", [3000]]);
+});
+
+const begun = { id: "o", agent_id: "a", status: "pending", stage: "bind" } as SecretOperation;
+
+for (const { name, wait, ended } of [
+  { name: "an agent", ended: "running", wait: (client: Client) => client.waitUntilSettled("a") },
+  { name: "an operation", ended: "succeeded", wait: (client: Client) => client.waitForSecretOperations([begun]) },
+]) {
+  test(`a wait for ${name} bears an outage of less than 2 minutes`, async (t) => {
+    const options = { ...virtualTime(t), attempts: 5 };
+    const during = (minutes: number) => {
+      let until = 0;
+      return serve(
+        t,
+        (response, n) => {
+          until ||= Date.now() + minutes * 60_000;
+          if (n === 1) {
+            json(response, 200, begun);
+          } else if (Date.now() < until) {
+            problem(response, 503, "unavailable");
+          } else {
+            json(response, 200, { ...begun, status: ended });
+          }
+        },
+        options,
+      );
+    };
+    await wait((await during(1.8)).client);
+    const began = Date.now();
+    await assert.rejects(wait((await during(60)).client), { code: "unavailable" });
+    const waited = (Date.now() - began) / 60_000;
+    assert.ok(waited >= 2 && waited < 3, `waited ${waited} minutes, want 2`);
+  });
+}
+
+test("a wait for an agent that the API never has shown throws the error", async (t) => {
+  const { client, seen } = await serve(t, (response) => problem(response, 503, "unavailable"));
+  await assert.rejects(client.waitUntilSettled("a"), { code: "unavailable" });
+  assert.equal(seen.length, 5);
 });
 
 test("a wait for a deletion ends when the agent is gone, and refuses an agent that stays", async (t) => {

@@ -105,7 +105,7 @@ class Client(Calls):
         The API holds each request until then, so a wait costs about one request a minute; with ``on_change``, which
         gets the agent when the wait begins and whenever it has changed, one in two seconds. A running agent stays
         running while its pod is replaced: after a restart, or a change of variables, secrets or credentials, use
-        wait_until_ready instead.
+        wait_until_ready instead. Once the API has shown the agent, a wait bears that it is out of reach for 2 minutes.
         """
         return finish(_waits.wait_for_agent(self._core, agent_id, _waits.is_settled, on_change, timeout))
 

@@ -29,6 +29,8 @@ ARCHIVE = "application/x-tar"
 
 # How many seconds a request waits for its answer. The API holds a request for a minute at most.
 PATIENCE = 120.0
+# How many seconds the API may be out of reach before a follower or a wait gives up.
+OUTAGE_PATIENCE = 120.0
 
 # The pauses between attempts, in seconds, and the longest one that the API may ask for.
 FIRST_PAUSE, MAX_PAUSE = 0.25, 8.0
@@ -60,6 +62,8 @@ class Call:
     timeout: float | None = None
     # How many seconds the API may hold the request in addition to the usual.
     held: float = 0
+    # For how many seconds the call is repeated, if its attempts take less; one that is sent once is not.
+    outage: float = 0
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ class Core:
         """
         request, now = self._request(call), self.driver.now
         deadline = now() + call.timeout if call.timeout is not None else float("inf")
-        token, is_renewed, attempt = await self._token(None), False, 1
+        token, is_renewed, attempt, began = await self._token(None), False, 1, now()
         while True:
             try:
                 return await send(request, token, min(now() + PATIENCE + call.held, deadline))
@@ -132,7 +136,7 @@ class Core:
                     if token != refused:
                         continue
                 is_late = isinstance(error, APIConnectionError) and now() >= deadline
-                if not is_late and (attempt >= self._attempts or not may_pass(error)):
+                if not is_late and (self._is_over(attempt, now() - began, call) or not may_pass(error)):
                     raise
                 pause = _pause(attempt, error)
                 if now() + pause >= deadline:
@@ -140,6 +144,9 @@ class Core:
                 _log.info("%s %s: %s It is repeated in %.1f s.", call.method, call.path, error, pause)
             await self.driver.sleep(pause)
             token, attempt = await self._token(None), attempt + 1
+
+    def _is_over(self, attempt: int, seconds: float, call: Call) -> bool:
+        return attempt >= self._attempts and (self._attempts == 1 or seconds >= call.outage)
 
     async def _token(self, refused: str | None) -> str:
         token = await self.driver.token(refused)

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ._core import EVENTS, Call, Core, may_pass
+from ._core import EVENTS, OUTAGE_PATIENCE, Call, Core, may_pass
 from ._errors import AgentsError, APIConnectionError, APIError
 from ._streams import ServerEvent, decode_item, server_events
 from .models import Agent, AgentLogLine, Event
@@ -19,8 +19,6 @@ _FIRST_PAUSE, _MAX_PAUSE = 2.0, 30.0
 # How long a running agent may be without a pod. It gets one when it restarts, and after 5 minutes at most when it waits
 # for a node; then the API calls it an error.
 _POD_PATIENCE = 6 * 60.0
-# How long the API may be out of reach.
-_OUTAGE_PATIENCE = 2 * 60.0
 
 _AGENT = "/api/v1/agents/{agent_id}"
 _EVENTS = "/api/v1/events"
@@ -131,7 +129,7 @@ async def _log_has_ended(follower: _Follower, agent_id: str, error: AgentsError)
             return True
         if now - follower.last_open > _POD_PATIENCE:
             raise error
-    elif not may_pass(error) or now - follower.last_answer > _OUTAGE_PATIENCE:
+    elif not may_pass(error) or now - follower.last_answer > OUTAGE_PATIENCE:
         raise error
     return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from ._core import LONGEST_RETRY_AFTER, Call, Core
+from ._core import LONGEST_RETRY_AFTER, OUTAGE_PATIENCE, Call, Core
 from ._errors import AgentsError, APIError, OperationError, retry_after
 from .models import Agent, DashboardReachability, SecretOperation
 
@@ -65,12 +65,14 @@ async def wait_for_agent(
 ) -> Agent:
     """Reads an agent until it is done. The API holds a request while the status is not settled."""
     limit, version, what = _Limit(core, timeout), "", f"The agent {agent_id} was not read"
+    outage = 0.0  # until the API has shown the agent
     while True:
         began, left = core.driver.now(), limit.left(what)
         wait = _SHORT_WAIT if on_change else _LONG_WAIT
         if left is not None:
             wait = min(wait, int(left))
-        agent = await core.call(Call("GET", _AGENT, (agent_id,), query={"wait": wait}, timeout=left), Agent)
+        call = Call("GET", _AGENT, (agent_id,), query={"wait": wait}, timeout=left, outage=outage)
+        agent, outage = await core.call(call, Agent), OUTAGE_PATIENCE
         etag = agent.headers.get("ETag") or ""
         if on_change is not None and (not etag or etag != version):
             on_change(agent)
@@ -118,7 +120,8 @@ async def _wait_for_operation(
         await limit.sleep(pause, what)
         unchanged += pause
         before = operation.updated_at
-        operation = await core.call(Call("GET", _OPERATION, ids, timeout=limit.left(what)), SecretOperation)
+        call = Call("GET", _OPERATION, ids, timeout=limit.left(what), outage=OUTAGE_PATIENCE)
+        operation = await core.call(call, SecretOperation)
         if operation.updated_at != before:
             unchanged = 0.0
             if on_change is not None:
@@ -140,9 +143,10 @@ def _has_ended(operation: SecretOperation) -> bool:
 async def wait_until_dashboard_reachable(core: Core, agent_id: str, timeout: float | None) -> DashboardReachability:
     """Waits until an agent's dashboard answers, or waiting changes nothing."""
     limit, what = _Limit(core, timeout), f"The dashboard of the agent {agent_id} does not answer"
+    path, outage = f"{_AGENT}/dashboard-reachability", 0.0
     while True:
-        call = Call("GET", f"{_AGENT}/dashboard-reachability", (agent_id,), timeout=limit.left(what))
-        reachability = await core.call(call, DashboardReachability)
+        call = Call("GET", path, (agent_id,), timeout=limit.left(what), outage=outage)
+        reachability, outage = await core.call(call, DashboardReachability), OUTAGE_PATIENCE
         after = reachability.retry_after_seconds
         if after is None or (reachability.reachable and not reachability.dashboard_warming):
             return reachability
