@@ -133,6 +133,19 @@ func TestRestore_ReplacesTheVolumeAndKeepsTheFormerOne(t *testing.T) {
 	equal(t, "forgotten after it", len(a.FormerVolumes), 0)
 }
 
+func TestRestore_CanFollowOneWhoseFormerVolumeIsGivenUp(t *testing.T) {
+	t.Parallel()
+	a, s := taken(t, runningOn(t), 2)
+	equal(t, "error", a.Restore(s.ID, at(3)), nil)
+	a.BecameReady(at(4))
+	wantKind(t, "a second restore", a.Restore(s.ID, at(5)), fault.Conflict, "restore_in_progress")
+	former := a.Snapshots[1].ID
+	equal(t, "deleted", a.DeleteSnapshot(former, at(6)), nil)
+	equal(t, "the former volume is deleted", len(a.LeftoverVolumes(at(7))), 1)
+	a.RecordFormerVolume(0, true, at(7))
+	equal(t, "a second restore", a.Restore(s.ID, at(8)), nil)
+}
+
 func TestRestore_IsRefused(t *testing.T) {
 	t.Parallel()
 	a, s := taken(t, runningOn(t), 2)
