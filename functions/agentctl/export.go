@@ -23,7 +23,11 @@ func (t *tool) exportCommand() *cobra.Command {
 			}
 			file := map[string]any{"manifest": name}
 			described := map[string]any{}
+			var custom []string
 			for _, a := range agents {
+				if a.Image != nil && a.Image.ID == customImage {
+					custom = append(custom, a.Name)
+				}
 				key := keyOf(a)
 				for n := 2; described[key] != nil; n++ {
 					key = fmt.Sprintf("%s-%d", keyOf(a), n)
@@ -41,6 +45,10 @@ func (t *tool) exportCommand() *cobra.Command {
 			err := t.show(result{value: file, names: slices.Sorted(maps.Keys(described))})
 			t.note("The API never shows the values of variables and the contents of files, so the file leaves them " +
 				"as they are. To manage the agents with it: agentctl apply -f FILE --adopt")
+			if len(custom) > 0 {
+				t.note("Nor does it show the references of custom images: %s would run another image where the file "+
+					"creates it. Add the image to the file.", strings.Join(custom, ", "))
+			}
 			return err
 		})
 	c.Long = "Write a file that agentctl apply reads, with what the API shows of agents. The API never shows the " +
@@ -51,6 +59,9 @@ func (t *tool) exportCommand() *cobra.Command {
 	c.Flags().StringVar(&name, "manifest", name, "the `NAME` of the set of agents")
 	return c
 }
+
+// customImage is the id of an image that is not in the catalog.
+const customImage = "custom"
 
 // keyOf returns the key that an agent has in its manifest, or one that follows from its name.
 func keyOf(a *client.Agent) string {
@@ -71,7 +82,7 @@ func exported(a *client.Agent, injected map[string]*client.SecretInject) map[str
 		"schedules": scheduleSpecs(a), "egress": a.Egress,
 		"sleep": map[string]any{"after_seconds": a.Sleep.AfterSeconds, "wake_on": a.Sleep.WakeOn},
 	}
-	if i := a.Image; i != nil && i.ID != "custom" {
+	if i := a.Image; i != nil && i.ID != customImage {
 		fields["image"], fields["image_policy"] = i.ID, i.Policy
 		if i.Policy == client.ImagePolicyPinned {
 			fields["image"] = i.ID + "@" + i.Version

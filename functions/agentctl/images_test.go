@@ -60,3 +60,16 @@ func TestAgents_RunImages(t *testing.T) {
 	}
 	update().wantCode(t, agentctl.ExitUsage, "--image")
 }
+
+func TestExport_SaysWhoseImageItCannotWrite(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := a.admin()
+	own := "custom.test/own@" + backendtest.Digest("c")
+	c.run(t, "agents", "create", "own", "--plan", "startup", "--image", own).ok(t)
+	c.run(t, "agents", "create", "other").ok(t)
+	c.run(t, "export", "own", "other").wantCode(t, agentctl.ExitOK, "custom images: own would run another image")
+	if got := c.run(t, "export", "other").ok(t); strings.Contains(got.Stderr, "custom images") {
+		t.Errorf("of an agent of the catalog: %s", got.Stderr)
+	}
+}
