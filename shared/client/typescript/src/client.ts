@@ -1,3 +1,5 @@
+import { filesOf } from "./files.js";
+import type { Files } from "./files.js";
 import { pagesOf } from "./page.js";
 import type { Listing } from "./page.js";
 import { sleep } from "./retry.js";
@@ -32,7 +34,7 @@ export interface ClientOptions {
  * the answer, and throw an APIError for an answer that is no success. Failures that pass are repeated; a call that
  * changes something gets an idempotency key, so that it takes effect once.
  */
-export interface Client extends Listing, Waiting, Streaming {
+export interface Client extends Listing, Waiting, Streaming, Files {
   readonly GET: Call<"get">;
   readonly POST: Call<"post">;
   readonly PUT: Call<"put">;
@@ -65,5 +67,6 @@ export function createClient(options: ClientOptions): Client {
     ...pagesOf(transport),
     ...waitsOf(transport, GET),
     ...streamsOf(transport),
+    ...filesOf(transport),
   };
 }

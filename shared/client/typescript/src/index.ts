@@ -2,6 +2,7 @@ export { createClient } from "./client.js";
 export type { Client, ClientOptions } from "./client.js";
 export { APIError, ConnectionError, violationPath } from "./error.js";
 export type { Refusal } from "./error.js";
+export type { Files, TransferOptions } from "./files.js";
 export type { FollowEventsOptions, FollowOptions } from "./follow.js";
 export type { Listing } from "./page.js";
 export type { Token } from "./retry.js";

@@ -25,11 +25,12 @@ const patience = 120_000;
 const verification = 600_000;
 
 // patienceFor returns how many milliseconds a request may wait for its answer.
-function patienceFor(url: string, body: string | null): number {
+function patienceFor(url: string, body: ArrayBuffer | null): number {
   if (/^[^?]*\/audit-log\/verify(\?|$)/.test(url)) {
     return patience + verification;
   }
-  const command = /^[^?]*\/exec$/.test(url) ? (JSON.parse(body ?? "{}") as { timeout_seconds?: number }) : {};
+  const text = /^[^?]*\/exec$/.test(url) && body ? new TextDecoder().decode(body) : "{}";
+  const command = JSON.parse(text) as { timeout_seconds?: number };
   return patience + (command.timeout_seconds ?? 0) * 1000;
 }
 
@@ -49,7 +50,7 @@ export function fetchWithRetries(sending: Sending): (request: Request, outage?: 
     const began = Date.now();
     const { token: source } = sending;
     const nextToken = typeof source === "function" ? source : () => source;
-    const body = request.method === "GET" ? null : (await request.text()) || null;
+    const body = request.method === "GET" ? null : await request.arrayBuffer();
     request.signal.throwIfAborted();
     let token = await nextToken();
     for (let attempt = 1, renewed = false; ; attempt++) {
@@ -94,11 +95,15 @@ function limited(signal: AbortSignal, after: number): { signal: AbortSignal; sto
   if (signal.aborted) {
     abort();
   }
-  return { signal: controller.signal, stop: () => clearTimeout(late) };
+  const stop = () => {
+    clearTimeout(late);
+    signal.removeEventListener("abort", abort); // the reader of a stream listens itself
+  };
+  return { signal: controller.signal, stop };
 }
 
 // send sends a request once. An answer in JSON is read, because the connection can break until its end.
-async function send(sending: Sending, request: Request, body: string | null, token: string): Promise<Response> {
+async function send(sending: Sending, request: Request, body: ArrayBuffer | null, token: string): Promise<Response> {
   checkToken(token);
   const { method, url, signal } = request;
   const headers = new Headers(request.headers);
@@ -108,7 +113,7 @@ async function send(sending: Sending, request: Request, body: string | null, tok
   }
   const limit = limited(signal, patienceFor(url, body));
   try {
-    const init = { method, headers, body, signal: limit.signal, redirect: "manual" } as const;
+    const init = { method, headers, body: body?.byteLength ? body : null, signal: limit.signal, redirect: "manual" } as const;
     const response = await sending.fetch(url, init);
     if (!response.ok) {
       const text = await response.text().catch(() => ""); // the status is known, so an answer may break off

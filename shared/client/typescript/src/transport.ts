@@ -6,6 +6,7 @@ import type { CallOptions, Method } from "./types.js";
 export interface AnyInit extends CallOptions {
   params?: { path?: object; query?: object; header?: object };
   body?: unknown;
+  content?: string | Uint8Array;
   accept?: string;
   outage?: number;
   dryRun?: boolean;
@@ -27,7 +28,7 @@ export function newTransport(baseURL: string, sending: Sending): Transport {
     attempts: sending.attempts,
     sleep: (milliseconds, signal) => sending.sleep(milliseconds, signal ?? new AbortController().signal),
     call: async (method, path, init = {}) => {
-      const { params = {}, body, accept = "application/json", outage, dryRun, onResponse, signal } = init;
+      const { params = {}, body, content, accept = "application/json", outage, dryRun, onResponse, signal } = init;
       const url = base + fillPath(method, path, params.path);
       if (dryRun) {
         checkRehearsal(method, path);
@@ -40,7 +41,7 @@ export function newTransport(baseURL: string, sending: Sending): Transport {
           ...(method !== "get" && { "Idempotency-Key": crypto.randomUUID() }),
           ...params.header,
         }),
-        body: body === undefined ? null : JSON.stringify(body),
+        body: body === undefined ? ((content ?? null) as BodyInit | null) : JSON.stringify(body),
         signal: signal ?? null,
       });
       const response = await fetch(request, outage);

@@ -13,6 +13,7 @@ export interface Seen {
   url: string;
   headers: IncomingHttpHeaders;
   body: string;
+  bytes: Buffer;
 }
 
 /** A server for one test, and a client of it that does not pause. */
@@ -37,7 +38,8 @@ export async function serve(
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
       const { method = "", url = "", headers } = request;
-      const got = { method, url, headers, body: Buffer.concat(chunks).toString() };
+      const bytes = Buffer.concat(chunks);
+      const got = { method, url, headers, body: bytes.toString(), bytes };
       answer(response, seen.push(got), got);
     });
   });

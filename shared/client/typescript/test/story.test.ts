@@ -59,6 +59,15 @@ test("an agent is created, gets a secret, is followed, listed and deleted", opti
     );
   });
 
+  await t.test("a file is written and read", async () => {
+    await client.putFile(id, "/data/hello.txt", Buffer.from("\0hello"));
+    const parts: Uint8Array[] = [];
+    for await (const part of client.getFile(id, "/data/hello.txt")) {
+      parts.push(part);
+    }
+    assert.equal(Buffer.concat(parts).toString(), "\0hello");
+  });
+
   await t.test("a log is read and followed", async () => {
     const read: string[] = [];
     for await (const line of client.logs(id)) {
