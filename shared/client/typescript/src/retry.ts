@@ -113,7 +113,8 @@ async function send(sending: Sending, request: Request, body: ArrayBuffer | null
   }
   const limit = limited(signal, patienceFor(url, body));
   try {
-    const init = { method, headers, body: body?.byteLength ? body : null, signal: limit.signal, redirect: "manual" } as const;
+    const content = body?.byteLength ? body : null;
+    const init = { method, headers, body: content, signal: limit.signal, redirect: "manual" } as const;
     const response = await sending.fetch(url, init);
     if (!response.ok) {
       const text = await response.text().catch(() => ""); // the status is known, so an answer may break off
