@@ -59,8 +59,8 @@ func (a *Agent) Restore(id string, now time.Time) error {
 		return snapshotInProgress().WithMeta(a.ConflictMeta())
 	case slices.ContainsFunc(a.FormerVolumes, func(v FormerVolume) bool { return v.GoneAt.IsZero() }):
 		return fault.New(fault.Conflict, "restore_in_progress",
-			"The volume before the last restore is still being kept as a snapshot. Wait for it, or delete that snapshot, "+
-				"and the data of that volume with it.").
+			"The volume before the last restore is still being kept as a snapshot. Wait for it, or delete that "+
+				"snapshot, and the data of that volume with it.").
 			WithMeta(a.ConflictMeta())
 	case a.volumeMissing():
 		return fault.New(fault.Conflict, "volume_unmade",
