@@ -31,7 +31,6 @@ func (c *secondsCluster) Apply(ctx context.Context, a agent.Agent, stage agent.S
 // Each stage that a change of a running agent runs again has the time of that run, in the same number of writes.
 func TestReconcile_RecordsWhenARunningAgentsStagesRanAgain(t *testing.T) {
 	t.Parallel()
-	value := "debug"
 	for name, c := range map[string]struct {
 		change func(*agent.Agent)
 		// failures is how many runs fail at the runtime stage.
@@ -40,6 +39,7 @@ func TestReconcile_RecordsWhenARunningAgentsStagesRanAgain(t *testing.T) {
 	}{
 		"restart": {change: act(agent.Restart)},
 		"environment": {change: func(a *agent.Agent) {
+			value := time.Now().String() // another one each time
 			_ = a.Apply(agent.Patch{Env: map[string]*string{"LOG_LEVEL": &value}}, time.Now())
 		}},
 		"failed once": {
@@ -62,7 +62,6 @@ func TestReconcile_RecordsWhenARunningAgentsStagesRanAgain(t *testing.T) {
 				for range 2 {
 					time.Sleep(time.Hour) //nolint:forbidigo // in the bubble's time
 					w.change(c.change)
-					value += "!"
 					cluster := &secondsCluster{w.objects(), c.failures}
 					r := w.reconciler()
 					r.Cluster = cluster
