@@ -22,7 +22,8 @@ const (
 // retryPolicy repeats requests.
 type retryPolicy struct {
 	attempts int
-	// outage is how long a call is repeated, if its attempts take less; a call that is sent once is not.
+	// outage is how long a call is repeated after its first failure, if its attempts take less; a call that is sent once
+	// is not.
 	outage time.Duration
 	sleep  func(ctx context.Context, d time.Duration) error
 	// notice hears of each repeat before the pause; nil is none.
@@ -33,13 +34,16 @@ type retryPolicy struct {
 // reads, or it has an idempotency key.
 func retry[T any](ctx context.Context, p retryPolicy, send func() (T, error)) (T, error) {
 	var last error
-	began := time.Now()
+	var failing time.Time
 	for attempt := 1; ; attempt++ {
 		answer, err := send()
 		if last != nil && err != nil && ctx.Err() != nil && AsError(err) == nil {
 			return answer, outOfTime(last, err) // the attempt was cut short, and met nothing itself
 		}
-		over := attempt >= p.attempts && (p.attempts == 1 || time.Since(began) >= p.outage)
+		if attempt == 1 {
+			failing = time.Now()
+		}
+		over := attempt >= p.attempts && (p.attempts == 1 || time.Since(failing) >= p.outage)
 		if err == nil || over || !mayPass(ctx, err) {
 			return answer, err
 		}

@@ -42,18 +42,17 @@ export const outagePatience = 120_000;
 
 /**
  * Returns a fetch that sends a request until it succeeds, fails for good, or was sent often enough. Every request is
- * safe to repeat: it reads, or it has an idempotency key. It is repeated for as many milliseconds as `outage`, if its
- * attempts take less; one that is sent once is not.
+ * safe to repeat: it reads, or it has an idempotency key. It is repeated for as many milliseconds as `outage` after its
+ * first failure, if its attempts take less; one that is sent once is not.
  */
 export function fetchWithRetries(sending: Sending): (request: Request, outage?: number) => Promise<Response> {
   return async (request, outage = 0) => {
-    const began = Date.now();
     const { token: source } = sending;
     const nextToken = typeof source === "function" ? source : () => source;
     const body = request.method === "GET" ? null : await request.arrayBuffer();
     request.signal.throwIfAborted();
     let token = await nextToken();
-    for (let attempt = 1, renewed = false; ; attempt++) {
+    for (let attempt = 1, renewed = false, failing = 0; ; attempt++) {
       try {
         return await send(sending, request, body, token);
       } catch (error) {
@@ -65,7 +64,8 @@ export function fetchWithRetries(sending: Sending): (request: Request, outage?: 
             continue;
           }
         }
-        const isOver = attempt >= sending.attempts && (sending.attempts === 1 || Date.now() - began >= outage);
+        failing ||= Date.now();
+        const isOver = attempt >= sending.attempts && (sending.attempts === 1 || Date.now() - failing >= outage);
         if (isOver || !mayPass(error)) {
           throw error;
         }

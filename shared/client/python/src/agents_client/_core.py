@@ -62,7 +62,8 @@ class Call:
     timeout: float | None = None
     # How many seconds the API may hold the request in addition to the usual.
     held: float = 0
-    # For how many seconds the call is repeated, if its attempts take less; one that is sent once is not.
+    # For how many seconds after its first failure the call is repeated, if its attempts take less; one that is sent
+    # once is not.
     outage: float = 0
 
 
@@ -125,7 +126,7 @@ class Core:
         """
         request, now = self._request(call), self.driver.now
         deadline = now() + call.timeout if call.timeout is not None else float("inf")
-        token, is_renewed, attempt, began = await self._token(None), False, 1, now()
+        token, is_renewed, attempt, failing = await self._token(None), False, 1, 0.0
         while True:
             try:
                 return await send(request, token, min(now() + PATIENCE + call.held, deadline))
@@ -135,8 +136,9 @@ class Core:
                     token = await self._token(refused)
                     if token != refused:
                         continue
+                failing = failing or now()
                 is_late = isinstance(error, APIConnectionError) and now() >= deadline
-                if not is_late and (self._is_over(attempt, now() - began, call) or not may_pass(error)):
+                if not is_late and (self._is_over(attempt, now() - failing, call) or not may_pass(error)):
                     raise
                 pause = _pause(attempt, error)
                 if now() + pause >= deadline:
