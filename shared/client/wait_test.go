@@ -129,7 +129,7 @@ func TestWait_BearsAnOutage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		known    bool          // the API has shown the object
-		held     time.Duration // how long the first request waits for the answer that is an error
+		held     time.Duration // how long the first request waits for its error
 		away     time.Duration
 		attempts int
 		// least and most are how long the API was away when the wait fails; 0 if it does not fail.
