@@ -22,8 +22,8 @@ const (
 // retryPolicy repeats requests.
 type retryPolicy struct {
 	attempts int
-	// outage is how long a call is repeated after its first failure, if its attempts take less; one that is sent once is
-	// not.
+	// outage is how long a call is repeated after its first failure, if its attempts take less. One that is sent once
+	// is not.
 	outage time.Duration
 	sleep  func(ctx context.Context, d time.Duration) error
 	// notice hears of each repeat before the pause; nil is none.
