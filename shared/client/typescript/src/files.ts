@@ -1,5 +1,4 @@
-import { ConnectionError } from "./error.js";
-import { partsOf } from "./lines.js";
+import { partsOf, received } from "./lines.js";
 import type { AnyInit, Transport } from "./transport.js";
 
 /** Options of a transfer. */
@@ -56,16 +55,6 @@ export function filesOf(transport: Transport): Files {
   };
 }
 
-async function* download(
-  transport: Transport,
-  path: string,
-  init: AnyInit,
-): AsyncGenerator<Uint8Array, void, void> {
-  const body = (await transport.call("get", path, init)) as Response["body"];
-  try {
-    yield* partsOf(body, undefined, init.signal);
-  } catch (cause) {
-    init.signal?.throwIfAborted();
-    throw new ConnectionError("GET", path, cause);
-  }
+function download(transport: Transport, path: string, init: AnyInit): AsyncGenerator<Uint8Array, void, void> {
+  return received(transport, path, init, (body) => partsOf(body, undefined, init.signal));
 }

@@ -8,14 +8,21 @@ export const eventStream = "text/event-stream";
 const silence = 60_000;
 
 /** Yields the lines of an answer. A stream of events that is silent ends, because a connection can be lost quietly. */
-export async function* textLines(
+export function textLines(transport: Transport, path: string, init: AnyInit): AsyncGenerator<string, void, void> {
+  const patience = init.accept === eventStream ? silence : undefined;
+  return received(transport, path, init, (body) => linesOf(body, patience, init.signal));
+}
+
+/** Yields what read makes of the body of an answer. A body that breaks off throws a ConnectionError. */
+export async function* received<T>(
   transport: Transport,
   path: string,
   init: AnyInit,
-): AsyncGenerator<string, void, void> {
+  read: (body: Body) => AsyncGenerator<T, void, void>,
+): AsyncGenerator<T, void, void> {
   const body = (await transport.call("get", path, init)) as Body;
   try {
-    yield* linesOf(body, init.accept === eventStream ? silence : undefined, init.signal);
+    yield* read(body);
   } catch (cause) {
     init.signal?.throwIfAborted();
     throw new ConnectionError("GET", path, cause);
@@ -50,7 +57,11 @@ type Body = Response["body"] | undefined;
  * milliseconds without a part. When the signal is aborted, it throws the reason: the signal of a Request has no effect
  * once the Request is collected as garbage. Not every browser can iterate over a body itself.
  */
-export async function* partsOf(body: Body, patience?: number, signal?: AbortSignal) {
+export async function* partsOf(
+  body: Body,
+  patience?: number,
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array<ArrayBuffer>, void, void> {
   const reader = body?.getReader();
   const cancel = () => reader?.cancel().catch(() => undefined); // it may have ended already
   signal?.addEventListener("abort", cancel);
