@@ -36,6 +36,7 @@ func (r Route) Handler(g Guard) http.Handler {
 	if !r.Access.Authenticates() {
 		decode = r.limitReceiving()
 	}
+	open := newOpenAnswers(g, r)
 	return instrument(r.Name, g.Lines, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 		r.takeTokenOfWebSocket(req)
 		r.Deprecated.setHeaders(w.Header())
@@ -47,7 +48,7 @@ func (r Route) Handler(g Guard) http.Handler {
 		settle, refusal := g.admit(c, r, w, req)
 		if refusal == nil {
 			var stop func()
-			ctx, stop = g.whileAdmitted(ctx, r, req)
+			ctx, stop = open.add(ctx, req)
 			defer stop()
 		}
 		out, err := g.withAuditEntry(c, r, req, func() (any, error) {
