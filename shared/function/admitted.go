@@ -38,7 +38,7 @@ type admission struct {
 // not end.
 //
 // They end reads, which wait and follow, and commands that may take minutes. A change that was admitted is carried out.
-func newOpenAnswers(g Guard, r Route) *openAnswers {
+func newOpenAnswers(g Guard, r *Route) *openAnswers {
 	if r.Mutates() && r.Holds == 0 || !r.Access.Authenticates() {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (o *openAnswers) add(ctx context.Context, req *http.Request) (context.Conte
 	if o == nil {
 		return ctx, func() {}
 	}
-	attempt, err := attemptOf(call.From(ctx).Request, Route{}, req)
+	attempt, err := attemptOf(call.From(ctx).Request, &Route{}, req)
 	if err != nil {
 		return ctx, func() {} // it was admitted without a token
 	}

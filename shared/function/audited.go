@@ -28,7 +28,7 @@ var errPanicked = errors.New("panic")
 // writes it before the response, so a client that has its response also finds the entry. A rehearsed call has one only
 // if it is forbidden, so that the log shows who tries what a key may do.
 func (g Guard) withAuditEntry(
-	c *call.Call, r Route, req *http.Request, handle func() (any, error),
+	c *call.Call, r *Route, req *http.Request, handle func() (any, error),
 ) (out any, err error) {
 	if g.Audit == nil || !r.audited() || c.Caller.OrganizationID == "" {
 		return handle()
@@ -119,7 +119,7 @@ func bounded(ctx context.Context, do func(context.Context) error) error {
 }
 
 // target returns what the call acts on, as far as its path says.
-func (r Route) target(value func(parameter string) string) audit.Target {
+func (r *Route) target(value func(parameter string) string) audit.Target {
 	if r.Target != nil {
 		return r.Target(value)
 	}
@@ -128,7 +128,7 @@ func (r Route) target(value func(parameter string) string) audit.Target {
 
 // pathTarget returns the object that the path names: the type is the first noun in the singular, the id is the
 // parameter after it if that is a UUID. Example: /api/v1/api-keys/{id} has the type "api_key".
-func (r Route) pathTarget(value func(parameter string) string) audit.Target {
+func (r *Route) pathTarget(value func(parameter string) string) audit.Target {
 	noun, rest, _ := strings.Cut(strings.TrimPrefix(r.Path, Prefix+"/"), "/")
 	t := audit.Target{Type: strings.ReplaceAll(strings.TrimSuffix(noun, "s"), "-", "_")}
 	parameter, _, _ := strings.Cut(rest, "/")

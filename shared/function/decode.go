@@ -20,7 +20,7 @@ import (
 // decode reads a request into the JSON document from which the route's input is decoded. An oversized body (413), a
 // wrong media type (415) or malformed JSON ends it immediately. Otherwise the error lists every violation in path,
 // query, headers and body together.
-func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) {
+func (r *Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 	schema, err := r.Handle.schema()
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ const maxPublicBodies = 16
 // limitReceiving returns decode for a route that does not authenticate: it refuses a request while maxPublicBodies
 // others are being received. Callers of other routes are authenticated before their bodies are read. Errors: those of
 // decode, Unavailable.
-func (r Route) limitReceiving() func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
+func (r *Route) limitReceiving() func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 	receiving := make(chan struct{}, maxPublicBodies)
 	return func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 		select {
@@ -168,7 +168,7 @@ func invalidUTF8(part string, values map[string]any) []Violation {
 
 // decodeBody reads the body into document["body"]. An absent or null body sets no key; the schema reports it if the
 // body is required.
-func (r Route) decodeBody(w http.ResponseWriter, req *http.Request, document map[string]any) error {
+func (r *Route) decodeBody(w http.ResponseWriter, req *http.Request, document map[string]any) error {
 	body, err := r.readBody(w, req)
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (r Route) decodeBody(w http.ResponseWriter, req *http.Request, document map
 
 // readBody reads the whole body. It refuses a body that is declared too large without reading it. Errors: TooLarge,
 // RequestTimeout, BadRequest.
-func (r Route) readBody(w http.ResponseWriter, req *http.Request) ([]byte, error) {
+func (r *Route) readBody(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 	if req.ContentLength > r.bodyLimit() {
 		return nil, r.tooLarge()
 	}

@@ -19,7 +19,7 @@ type Organizations interface {
 // checkFeature returns Forbidden unless the plan of the caller's organization includes the route's feature. For such
 // routes it costs a read of the organization. It runs before validation, so a caller without the feature learns that
 // first.
-func (g Guard) checkFeature(ctx context.Context, r Route, c identity.Caller) error {
+func (g Guard) checkFeature(ctx context.Context, r *Route, c identity.Caller) error {
 	if r.Feature == "" {
 		return nil
 	}

@@ -43,7 +43,7 @@ type Guard struct {
 // admit authenticates the caller and checks access, rate limits and the plan. It does not read the body, and its errors
 // do not reveal whether the object in the path exists. It records in c who calls, and what was fetched. The caller of
 // admit passes the outcome of the handler to the settlement, unless it is nil.
-func (g Guard) admit(c *call.Call, r Route, w http.ResponseWriter, req *http.Request) (settlement, error) {
+func (g Guard) admit(c *call.Call, r *Route, w http.ResponseWriter, req *http.Request) (settlement, error) {
 	var err error
 	switch r.Access {
 	case Public:
@@ -71,7 +71,7 @@ func (g Guard) admit(c *call.Call, r Route, w http.ResponseWriter, req *http.Req
 
 // countRefusal counts a call that access control refused, because its caller was looked up and it may cost an audit
 // entry. It returns the refusal, or RateLimited.
-func (g Guard) countRefusal(r Route, c identity.Caller, refusal error) error {
+func (g Guard) countRefusal(r *Route, c identity.Caller, refusal error) error {
 	if g.Limiter == nil {
 		return refusal
 	}
@@ -89,7 +89,7 @@ func (g Guard) countRefusal(r Route, c identity.Caller, refusal error) error {
 }
 
 // authenticate identifies the caller.
-func (g Guard) authenticate(facts audit.Request, r Route, req *http.Request) (identity.Caller, *document.Fetched,
+func (g Guard) authenticate(facts audit.Request, r *Route, req *http.Request) (identity.Caller, *document.Fetched,
 	error,
 ) {
 	t, err := attemptOf(facts, r, req)
@@ -100,7 +100,7 @@ func (g Guard) authenticate(facts audit.Request, r Route, req *http.Request) (id
 }
 
 // attemptOf returns what a request to a route shows of its caller.
-func attemptOf(facts audit.Request, r Route, req *http.Request) (identity.Attempt, error) {
+func attemptOf(facts audit.Request, r *Route, req *http.Request) (identity.Attempt, error) {
 	token, err := bearerToken(req.Header)
 	if err != nil {
 		return identity.Attempt{}, err
@@ -116,7 +116,7 @@ func attemptOf(facts audit.Request, r Route, req *http.Request) (identity.Attemp
 }
 
 // check returns Forbidden unless the caller may call the route. An agent was only identified if it may.
-func (r Route) check(c identity.Caller) error {
+func (r *Route) check(c identity.Caller) error {
 	if c.Type == identity.Agent {
 		return nil
 	}

@@ -22,7 +22,7 @@ import (
 // again. It ignores the key of a call that changes nothing, has no organization, or has a
 // body that is not held in memory. Errors: BadRequest for a bad key,
 // TooLarge.
-func (r Route) setAttempt(c *call.Call, w http.ResponseWriter, req *http.Request) error {
+func (r *Route) setAttempt(c *call.Call, w http.ResponseWriter, req *http.Request) error {
 	if !r.Mutates() || r.Streams() || c.Caller.OrganizationID == "" {
 		return nil
 	}
@@ -53,7 +53,7 @@ func target(u *url.URL) string {
 // handler would fail now. Example: the repeat of a deletion when the agent is gone.
 //
 // It looks the answer up after a failure only, because the commit of a change finds the answer without another call.
-func (g Guard) callHandler(ctx context.Context, r Route, input []byte) (any, error) {
+func (g Guard) callHandler(ctx context.Context, r *Route, input []byte) (any, error) {
 	attempt := call.From(ctx).Attempt
 	if attempt == nil || g.Answers == nil {
 		return r.Handle.call(ctx, input)
@@ -82,7 +82,7 @@ func (g Guard) callHandler(ctx context.Context, r Route, input []byte) (any, err
 const endClaimTimeout = 5 * time.Second
 
 // callOnce runs the handler of a route with KeepAnswer under a claim of the key.
-func (g Guard) callOnce(ctx context.Context, r Route, attempt *idempotency.Attempt, input []byte) (any, error) {
+func (g Guard) callOnce(ctx context.Context, r *Route, attempt *idempotency.Attempt, input []byte) (any, error) {
 	claim, err := g.Answers.Claim(ctx, attempt, idempotency.ClaimTime+r.Holds)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ type settlement func(h http.Header, outcome error)
 //
 // The agent is known if it was fetched with the caller's API key, or if the caller has read it before. Otherwise the
 // call counts as a read until the handler has found the agent.
-func (g Guard) countRead(c *call.Call, r Route, req *http.Request) (ratelimit.Decision, settlement) {
+func (g Guard) countRead(c *call.Call, r *Route, req *http.Request) (ratelimit.Decision, settlement) {
 	who := c.Caller.Key()
 	if r.Reads == nil {
 		return g.Limiter.Take(ratelimit.Reads, who), nil
@@ -58,7 +58,7 @@ func found(outcome error) bool {
 // extraBucket returns the class and key of the bucket for Route.Limit, if the route has one. A route of one agent
 // counts each agent separately, other routes count the organization. The key contains the parsed id, because one UUID
 // can be written in several ways, and the organization, so that a caller cannot use up the bucket of another one.
-func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimit.Class, key string, ok bool) {
+func (r *Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimit.Class, key string, ok bool) {
 	if r.Limit == "" {
 		return "", "", false
 	}
@@ -69,7 +69,7 @@ func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimi
 }
 
 // countCall counts a call and sets the RateLimit headers. The error is RateLimited.
-func (g Guard) countCall(c *call.Call, r Route, w http.ResponseWriter, req *http.Request) (settlement, error) {
+func (g Guard) countCall(c *call.Call, r *Route, w http.ResponseWriter, req *http.Request) (settlement, error) {
 	if g.Limiter == nil || r.Access == Public {
 		return nil, nil
 	}
@@ -96,7 +96,7 @@ func (g Guard) countCall(c *call.Call, r Route, w http.ResponseWriter, req *http
 
 // countOrganization counts a call against the limit of all callers of its organization. A call that its caller's own
 // limit refused must not count, because one runaway script would then lock out everyone else in the organization.
-func (g Guard) countOrganization(r Route, c identity.Caller) ratelimit.Decision {
+func (g Guard) countOrganization(r *Route, c identity.Caller) ratelimit.Decision {
 	if c.OrganizationID == "" {
 		return ratelimit.Decision{Allowed: true}
 	}

@@ -40,7 +40,7 @@ func Rehearse[Out any](
 
 // rehearsed reports whether a request asks for a rehearsal. It reads the parameter exactly as validation does: a value
 // that it does not understand is refused, and never taken for a real call.
-func (r Route) rehearsed(req *http.Request) bool {
+func (r *Route) rehearsed(req *http.Request) bool {
 	if r.Rehearsal == nil {
 		return false
 	}
@@ -52,7 +52,7 @@ func (r Route) rehearsed(req *http.Request) bool {
 // dryRunViolations returns the violations of what a request says about dry_run. A flag that means "change nothing" must
 // never be overlooked: not in another spelling, not twice, not in the body, not where there is no rehearsal, and not in
 // a pair that the parser of queries drops, such as dry_run=true;a=b.
-func (r Route) dryRunViolations(req *http.Request, body any) []Violation {
+func (r *Route) dryRunViolations(req *http.Request, body any) []Violation {
 	if !r.Mutates() {
 		return nil
 	}
@@ -120,7 +120,7 @@ func resemblesDryRun(name string) bool {
 
 // otherBody returns the body of a change that takes none, if it is JSON. It only shows whether the client means a
 // rehearsal: some APIs take such flags in the body, also of a deletion. Errors: those of readBody.
-func (r Route) otherBody(w http.ResponseWriter, req *http.Request) (any, error) {
+func (r *Route) otherBody(w http.ResponseWriter, req *http.Request) (any, error) {
 	if !r.Mutates() {
 		return nil, nil
 	}
@@ -134,7 +134,7 @@ func (r Route) otherBody(w http.ResponseWriter, req *http.Request) (any, error) 
 }
 
 // rehearse runs the handler of a route without its effects, and shows what it would have changed.
-func (r Route) rehearse(ctx context.Context, input []byte) (any, error) {
+func (r *Route) rehearse(ctx context.Context, input []byte) (any, error) {
 	c := call.From(ctx)
 	c.Rehearsal = &rehearsal.Rehearsal{}
 	if _, err := r.Handle.call(ctx, input); err != nil {

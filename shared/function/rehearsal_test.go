@@ -73,6 +73,8 @@ func TestRehearsal_NeverTakesAParameterForARealCall(t *testing.T) {
 				t.Errorf("%d real calls and %d audit entries, want %d and %d", real, len(log.entries), want.real,
 					want.entries)
 			}
+			send(t, h, newRequest(http.MethodPost, "/api/v1/things", "admin", `{"text":"a"}`)).
+				check(t, http.StatusAccepted, "") // as the next caller of the process sees it
 		})
 	}
 }

@@ -51,9 +51,10 @@ func (f Formats) preferred(req *http.Request) Raw {
 
 // render writes a success. It encodes the body before it sends the first byte, so an encoding error becomes a 500. Only
 // a Raw.Stream body is sent while it is written.
-func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
+func (r *Route) render(w http.ResponseWriter, req *http.Request, out any) error {
+	status := r.Status
 	if r.rehearsed(req) {
-		r.Status = http.StatusOK
+		status = http.StatusOK
 	}
 	body := out
 	if reply, ok := out.(Reply); ok {
@@ -67,21 +68,21 @@ func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
 	case Upgrade:
 		return body.Serve(w, req)
 	case None:
-		w.WriteHeader(r.Status)
+		w.WriteHeader(status)
 		return nil
 	case Raw:
-		return r.renderRaw(w, req, body)
+		return renderRaw(w, req, status, body)
 	case Formats:
 		w.Header().Add("Vary", "Accept")
-		return r.renderRaw(w, req, body.preferred(req))
+		return renderRaw(w, req, status, body.preferred(req))
 	case Negotiable:
 		w.Header().Add("Vary", "Accept")
 		if format := negotiate(req, "application/json", body.Formats()); format != nil {
-			write(w, r.Status, format.ContentType, format.Encode())
+			write(w, status, format.ContentType, format.Encode())
 			return nil
 		}
 	}
-	return writeJSON(w, r.Status, "application/json", body)
+	return writeJSON(w, status, "application/json", body)
 }
 
 // setSecurityHeaders sets the headers that protect browsers. Google's front end sets X-Forwarded-Proto.
@@ -95,11 +96,11 @@ func setSecurityHeaders(h http.Header, req *http.Request) {
 // forbidCaching keeps a response out of every cache. Clients may still send the entity tag that they know.
 func forbidCaching(h http.Header) { h.Set("Cache-Control", "no-store") }
 
-func (r Route) renderRaw(w http.ResponseWriter, req *http.Request, body Raw) error {
+func renderRaw(w http.ResponseWriter, req *http.Request, status int, body Raw) error {
 	if body.Stream != nil {
-		return body.stream(w, req, r.Status)
+		return body.stream(w, req, status)
 	}
-	write(w, cmp.Or(body.Status, r.Status), body.ContentType, body.Bytes)
+	write(w, cmp.Or(body.Status, status), body.ContentType, body.Bytes)
 	return nil
 }
 
@@ -171,7 +172,7 @@ type Problem struct {
 const challengeHeader = "WWW-Authenticate"
 
 // challenge leads a client without a valid token to the document that says how to get one.
-func (r Route) challenge(h http.Header, err error) {
+func (r *Route) challenge(h http.Header, err error) {
 	if r.ResourceMetadata != "" && fault.From(err).Kind == fault.Unauthenticated {
 		h.Set(challengeHeader, `Bearer resource_metadata="`+r.ResourceMetadata+`"`)
 	}

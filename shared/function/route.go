@@ -149,9 +149,9 @@ type Route struct {
 func (r Route) Mutates() bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
 // audited reports whether each call has an audit entry.
-func (r Route) audited() bool { return r.Mutates() || r.Audited }
+func (r *Route) audited() bool { return r.Mutates() || r.Audited }
 
-func (r Route) bodyLimit() int64 {
+func (r *Route) bodyLimit() int64 {
 	if r.BodyLimit > 0 {
 		return r.BodyLimit
 	}

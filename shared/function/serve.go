@@ -36,7 +36,7 @@ func (r Route) Handler(g Guard) http.Handler {
 	if !r.Access.Authenticates() {
 		decode = r.limitReceiving()
 	}
-	open := newOpenAnswers(g, r)
+	open := newOpenAnswers(g, &r)
 	return instrument(r.Name, g.Lines, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 		r.takeTokenOfWebSocket(req)
 		r.Deprecated.setHeaders(w.Header())
@@ -45,13 +45,13 @@ func (r Route) Handler(g Guard) http.Handler {
 		}
 		ctx := req.Context()
 		c := call.From(ctx)
-		settle, refusal := g.admit(c, r, w, req)
+		settle, refusal := g.admit(c, &r, w, req)
 		if refusal == nil {
 			var stop func()
 			ctx, stop = open.add(ctx, req)
 			defer stop()
 		}
-		out, err := g.withAuditEntry(c, r, req, func() (any, error) {
+		out, err := g.withAuditEntry(c, &r, req, func() (any, error) {
 			if refusal != nil {
 				return nil, refusal
 			}
@@ -62,7 +62,7 @@ func (r Route) Handler(g Guard) http.Handler {
 			if err != nil {
 				return nil, err
 			}
-			out, err := g.answer(ctx, r, req, input)
+			out, err := g.answer(ctx, &r, req, input)
 			if ended := context.Cause(ctx); refusesCaller(ended) {
 				err = ended // what the handler has is no longer for this caller
 			}
@@ -96,7 +96,7 @@ func (r Route) Handler(g Guard) http.Handler {
 type rendered struct{}
 
 // answer runs the handler, or rehearses it.
-func (g Guard) answer(ctx context.Context, r Route, req *http.Request, input []byte) (any, error) {
+func (g Guard) answer(ctx context.Context, r *Route, req *http.Request, input []byte) (any, error) {
 	if r.rehearsed(req) {
 		return r.rehearse(ctx, input)
 	}

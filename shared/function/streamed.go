@@ -35,7 +35,7 @@ func (r Route) Streams() bool {
 }
 
 // openBody lets the handler read the body. Errors: TooLarge.
-func (r Route) openBody(w http.ResponseWriter, req *http.Request) error {
+func (r *Route) openBody(w http.ResponseWriter, req *http.Request) error {
 	if req.ContentLength > r.bodyLimit() {
 		return r.tooLarge()
 	}
@@ -48,7 +48,7 @@ func (r Route) openBody(w http.ResponseWriter, req *http.Request) error {
 }
 
 // tooLarge is the error for a body over the route's limit.
-func (r Route) tooLarge() error {
+func (r *Route) tooLarge() error {
 	if r.TooLarge != nil {
 		return r.TooLarge
 	}
@@ -58,7 +58,7 @@ func (r Route) tooLarge() error {
 // streamedBody is a body whose errors are those of readBody.
 type streamedBody struct {
 	io.ReadCloser
-	route Route
+	route *Route
 }
 
 // Read implements io.Reader.
@@ -71,7 +71,7 @@ func (b *streamedBody) Read(p []byte) (int, error) {
 }
 
 // explainBody returns the error of a body that could not be read.
-func (r Route) explainBody(err error) error {
+func (r *Route) explainBody(err error) error {
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):

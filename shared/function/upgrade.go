@@ -22,7 +22,7 @@ const tokenProtocol = "base64url.bearer.authorization.k8s.io."
 const protocolHeader = "Sec-WebSocket-Protocol"
 
 // takeTokenOfWebSocket moves a token from the subprotocols of a request to its header Authorization.
-func (r Route) takeTokenOfWebSocket(req *http.Request) {
+func (r *Route) takeTokenOfWebSocket(req *http.Request) {
 	if !r.WebSocket || req.Header.Get(protocolHeader) == "" {
 		return
 	}

@@ -18,13 +18,13 @@ func (Verbatim) JSONSchema() *infer.Schema {
 }
 
 // verbatim reports whether the route's body is Verbatim.
-func (r Route) verbatim() bool {
+func (r *Route) verbatim() bool {
 	f, ok := r.Handle.Input.FieldByName("Body")
 	return ok && f.Type == reflect.TypeFor[Verbatim]()
 }
 
 // decodeVerbatim reads the body into document["body"] as base64, from which encoding/json decodes the same bytes.
-func (r Route) decodeVerbatim(w http.ResponseWriter, req *http.Request, document map[string]any) error {
+func (r *Route) decodeVerbatim(w http.ResponseWriter, req *http.Request, document map[string]any) error {
 	body, err := r.readBody(w, req)
 	if err == nil {
 		document["body"] = base64.StdEncoding.EncodeToString(body)

@@ -137,7 +137,7 @@ type push struct {
 }
 
 func decodePush(w http.ResponseWriter, req *http.Request) (Message, error) {
-	body, err := Route{BodyLimit: pushLimit}.readBody(w, req)
+	body, err := (&Route{BodyLimit: pushLimit}).readBody(w, req)
 	if err != nil {
 		return Message{}, err
 	}
