@@ -37,8 +37,9 @@ func nudge(ctx context.Context, d operator, o options) error {
 	return nil
 }
 
-// agentsOfCell prints one line per agent of a cell. For a cell without agents it prints the cells that have some,
-// because a cell whose name is misspelled has none.
+// agentsOfCell prints one line per agent of a cell. One that has moved is listed until nothing of it is left there: it
+// may still return, and a cell is removed once it has none. For a cell without agents it prints the cells that have
+// some, because a cell whose name is misspelled has none.
 func agentsOfCell(ctx context.Context, d operator, o options) error {
 	table := tabwriter.NewWriter(d.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "AGENT\tORGANIZATION\tPLAN\tSTATUS\tSINCE\tNAME")
@@ -50,8 +51,13 @@ func agentsOfCell(ctx context.Context, d operator, o options) error {
 		}
 		for _, a := range listed.Items {
 			cells[a.Cell]++
-			if a.Cell == o.cell {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%q\n", a.ID, a.OrganizationID, a.Plan, statusOf(a),
+			status, other := statusOf(a), a.OtherCell()
+			if other != "" {
+				cells[other]++
+				status += fmt.Sprintf(" in %s, %s", a.Cell, a.Move.State)
+			}
+			if a.Cell == o.cell || other == o.cell {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%q\n", a.ID, a.OrganizationID, a.Plan, status,
 					date(a.CreatedAt), a.Name)
 			}
 		}

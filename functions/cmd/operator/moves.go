@@ -146,8 +146,12 @@ func drainCell(ctx context.Context, d operator, o options) error {
 	w := drain{operator: d, to: to, atMost: atMost, force: o.force, dry: o.dryRun}
 	err = w.run(ctx, o.operand)
 	d.printf("%d moved, %d deferred, %d failed.\n", w.moved, w.deferred, w.failed)
-	if err == nil && w.failed > 0 {
+	known := slices.ContainsFunc(d.Placement, func(c agent.Cell) bool { return c.Name == o.operand })
+	switch {
+	case err == nil && w.failed > 0:
 		err = errors.New("some agents stay in the cell")
+	case err == nil && !known && len(w.seen) == 0:
+		err = fmt.Errorf("there is no cell %q in CELLS, and no agent in it", o.operand)
 	}
 	return err
 }
@@ -160,27 +164,53 @@ type drain struct {
 	atMost int
 	force  bool
 	dry    bool
-	// open are the ids of agents that move.
+	// open are the ids of agents that move, and seen those of all agents that the command has met.
 	open                    []string
+	seen                    map[string]bool
 	moved, deferred, failed int
 }
 
+// run first finds the agents that an earlier run, which died, has left on their way: they count among those that move
+// concurrently.
 func (w *drain) run(ctx context.Context, cell string) error {
+	w.seen = map[string]bool{}
+	err := w.each(ctx, func(a agent.Agent) error {
+		if !w.dry && !a.Move.Settled() && a.Move.From.Cell == cell {
+			w.printf("Agent %s of %s is on its way already.\n", a.ID, a.OrganizationID)
+			w.open, w.seen[a.ID] = append(w.open, a.ID), true
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = w.each(ctx, func(a agent.Agent) error {
+		if a.Cell != cell || w.seen[a.ID] {
+			return nil
+		}
+		w.seen[a.ID] = true
+		if a.Status == agent.Deleting {
+			return nil
+		}
+		return w.move(ctx, a)
+	})
+	return errors.Join(err, w.settle(ctx, 0))
+}
+
+// each visits all agents.
+func (w *drain) each(ctx context.Context, visit func(agent.Agent) error) error {
 	for after := ""; ; {
 		listed, err := w.AllAgents.ListAll(ctx, after, listPage)
 		if err != nil {
 			return err
 		}
 		for _, a := range listed.Items {
-			if a.Cell != cell || a.Status == agent.Deleting {
-				continue
-			}
-			if err := w.move(ctx, a); err != nil {
-				return errors.Join(err, w.settle(ctx, 0))
+			if err := visit(a); err != nil {
+				return err
 			}
 		}
 		if after = listed.Next; after == "" {
-			return w.settle(ctx, 0)
+			return nil
 		}
 	}
 }

@@ -107,6 +107,7 @@ func TestMove_Refuses(t *testing.T) {
 		"cell drain -to new open":                   "set its closed to true",
 		"cell drain -to new -at-most 0 old":         "a number from 1",
 		"cell drain -to new -at-most some old":      "a number from 1",
+		"cell drain -to new od":                     `no cell "od"`,
 	} {
 		f.fail(command, word)
 	}
@@ -131,15 +132,12 @@ func TestMove_TellsWhyAnAgentStays(t *testing.T) {
 	f.run("describe -agent "+a.ID, "Did not move to new", "no room for it")
 }
 
-func TestDrain_MovesAFewAgentsAtATime(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.run("set-plan -organization " + org + " -plan pro")
-	most := 0
+// counts works as carry does, and returns how many agents moved concurrently at most.
+func (f *fixture) counts() *int {
 	f.works(carry)
-	wait := f.operator.After
+	most, wait := 0, f.operator.After
 	f.operator.After = func(d time.Duration) <-chan time.Time {
-		listed, _ := f.client.WorkerStore().ListAll(t.Context(), "", 100)
+		listed, _ := f.client.WorkerStore().ListAll(f.t.Context(), "", 100)
 		open := 0
 		for _, a := range listed.Items {
 			if !a.Move.Settled() {
@@ -149,6 +147,14 @@ func TestDrain_MovesAFewAgentsAtATime(t *testing.T) {
 		most = max(most, open)
 		return wait(d)
 	}
+	return &most
+}
+
+func TestDrain_MovesAFewAgentsAtATime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("set-plan -organization " + org + " -plan pro")
+	most := f.counts()
 	for range 2 {
 		f.settled()
 	}
@@ -162,10 +168,57 @@ func TestDrain_MovesAFewAgentsAtATime(t *testing.T) {
 	f.run("cell drain -to new -dry-run old", stopped.ID+" of org_1 would move", "0 moved, 1 deferred, 0 failed")
 	f.operator.Now = time.Now
 	f.run("cell drain -to new -at-most 2 old", pinned.ID+" of org_1 stays for now", "3 moved, 1 deferred, 0 failed")
-	if most != 2 {
-		t.Errorf("%d agents moved concurrently, want 2", most)
+	if *most != 2 {
+		t.Errorf("%d agents moved concurrently, want 2", *most)
 	}
 	f.run("agents -cell old", pinned.ID)
+}
+
+// TestDrain_CountsWhatAFormerRunBegan repeats the command after its first run has died.
+func TestDrain_CountsWhatAFormerRunBegan(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("set-plan -organization " + org + " -plan pro")
+	copying, starting := f.settled(), f.settled()
+	f.run("agents move -to new " + copying.ID)
+	f.run("agents move -to new " + starting.ID)
+	f.edit(starting, carry)
+	f.settled()
+	most := f.counts()
+	f.run("cell drain -to new -at-most 2 old", copying.ID+" of org_1 is on its way",
+		starting.ID+" of org_1 is on its way", "3 moved, 0 deferred, 0 failed")
+	if *most != 2 {
+		t.Errorf("%d agents moved concurrently, want 2", *most)
+	}
+}
+
+// TestAgents_ListsThoseThatHaveNotLeftTheCell holds that a cell that the command calls empty can be removed: an agent
+// that is being brought up in another cell may still return, and one that runs there leaves its former objects.
+func TestAgents_ListsThoseThatHaveNotLeftTheCell(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("set-plan -organization " + org + " -plan pro")
+	a := f.settled()
+	f.run("agents move -to new " + a.ID)
+	for _, step := range []struct {
+		do   func(*agent.Agent)
+		says string
+	}{
+		{do: carry, says: "running in new, starting"},
+		{do: carry, says: "running in new, adopting"},
+		{do: func(a *agent.Agent) { a.Adopted(time.Now()) }, says: "running in new, leaving"},
+	} {
+		f.edit(a, step.do)
+		f.run("agents -cell old", a.ID, step.says)
+		f.run("agents -cell new", a.ID)
+		f.run("agents -cell open", `The cell "new" has 1`, `The cell "old" has 1`)
+	}
+	f.edit(a, func(a *agent.Agent) {
+		for at := time.Now(); a.Move.Open(); at = at.Add(time.Hour) {
+			a.RecordLeft(true, at)
+		}
+	})
+	f.run("agents -cell old", `The cell "old" has no agents`)
 }
 
 func TestDrain_StopsWhenMovesFail(t *testing.T) {
