@@ -238,8 +238,9 @@ func (d operator) mayLose(ctx context.Context, former, next image.Image, force b
 		return err
 	}
 	for _, r := range open {
-		// Agents may go back to any version.
-		if len(lost) > 0 || slices.Contains(unavailable, r.Target.Version) {
+		// Agents may go back to any version, and that of before becomes the default one.
+		back := r.State == release.Reverting && slices.Contains(unavailable, r.Former.Version)
+		if len(lost) > 0 || back || slices.Contains(unavailable, r.Target.Version) {
 			return fmt.Errorf("release %s to version %s is %s: end or revert it before versions go (%s)", r.ID,
 				r.Target.Version, r.State, strings.Join(unavailable, ", "))
 		}

@@ -65,7 +65,11 @@ func startRelease(ctx context.Context, d operator, o options) error {
 	if err != nil {
 		return err
 	}
-	r, err := release.New(order, image.Set{Catalog: entries}, nil, d.Now().UTC())
+	var cells []string // none without CELLS, and then the name of a cell is not checked
+	for _, c := range d.Placement {
+		cells = append(cells, c.Name)
+	}
+	r, err := release.New(order, image.Set{Catalog: entries}, cells, d.Now().UTC())
 	if err != nil {
 		return fmt.Errorf("%w; operator images show -image %s lists its versions", err, order.Image)
 	}
@@ -177,8 +181,9 @@ func actOn(action release.Action) func(ctx context.Context, d operator, o option
 	}
 }
 
-// mayReturn returns why agents could not go back: cells refuse a version that the catalog does not have, and it would
-// become the default one. While a release is open, the catalog keeps its versions.
+// mayReturn returns why agents could not go back: cells refuse a version that the catalog does not have, no agent may
+// take one that was withdrawn, and it would become the default one. While a release is open, the catalog keeps its
+// versions.
 func (d operator) mayReturn(ctx context.Context, r release.Release) error {
 	if r.State != release.Reverting || !r.Catalogued || r.Former.Version == "" {
 		return nil
@@ -187,7 +192,12 @@ func (d operator) mayReturn(ctx context.Context, r release.Release) error {
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	if _, ok := i.Find(r.Former.Version); ok {
+	v, ok := i.Find(r.Former.Version)
+	switch {
+	case ok && v.State == image.Withdrawn:
+		return fmt.Errorf("version %s, which agents of %s ran before, was withdrawn, so that no agent may take it: "+
+			"make it available or deprecated with images put", v.Version, r.Image)
+	case ok:
 		return nil
 	}
 	return fmt.Errorf("version %s, which agents of %s ran before, is not in the catalog any more, so that they could "+

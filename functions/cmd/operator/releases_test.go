@@ -53,6 +53,7 @@ func TestReleaseStart_RefusesBadOrders(t *testing.T) {
 		"release start -soak soon assistant@1.1":             {`"soon" is no duration`},
 		"release start -max-failed some assistant@1.1":       {`"some" is no whole number of percent`},
 		"release start -max-failed 101 assistant@1.1":        {"0 to 100"},
+		"release start -only-cell ne assistant@1.1":          {`no cell "ne"`},
 		"release start assistant@1.1 and-more":               {`"and-more" is not a flag`},
 		"release show assistant-1":                           {"no such release"},
 		"release pause assistant-1":                          {"no such release"},
@@ -68,13 +69,13 @@ func TestReleaseCommands_FollowARelease(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.assistant()
-	f.run("release start -waves 10%,100 -soak 30s -max-failed 5% -only-cell cell-1 assistant@1.1",
+	f.run("release start -waves 10%,100 -soak 30s -max-failed 5% -only-cell old assistant@1.1",
 		"Release assistant-1 has begun", "release show -watch assistant-1")
 	f.fail("release start assistant@1.1", "release_open", "assistant-1", "Wait for it, or revert it")
 	f.run("release show assistant-1", "Release assistant-1 of assistant to 1.1 from 1.0: running",
 		"counting the agents", "by grace", "You can: pause, revert.")
 	f.save("assistant-1", func(r *release.Release) {
-		if r.Soak != 30*time.Second || r.MaxFailed != 5 || r.Cell != "cell-1" || len(r.Waves) != 2 {
+		if r.Soak != 30*time.Second || r.MaxFailed != 5 || r.Cell != "old" || len(r.Waves) != 2 {
 			t.Errorf("the order became %+v", *r)
 		}
 		r.Surveyed, r.Total, r.Wave = true, 40, 1
@@ -146,4 +147,22 @@ func TestReleaseRevert_RefusesAVersionThatIsGone(t *testing.T) {
 	f.run("release show assistant-1", "done", "You can: revert.")
 	f.run("images put " + f.file(whole))
 	f.run("release revert assistant-1", "assistant-1 is reverting")
+}
+
+// TestReleaseRevert_RefusesAVersionThatWasWithdrawn holds that a withdrawn version does not become the default one: new
+// agents would be refused.
+func TestReleaseRevert_RefusesAVersionThatWasWithdrawn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.assistant()
+	whole := f.stored("assistant")
+	f.run("release start assistant@1.1")
+	withdrawn := f.stored("assistant")
+	withdrawn.DefaultVersion, withdrawn.Versions[0].State = "1.1", image.Withdrawn
+	f.run("images put " + f.file(withdrawn))
+	f.fail("release revert assistant-1", "version 1.0", "was withdrawn", "images put")
+	f.run("release show assistant-1", "running")
+	f.run("images put " + f.file(whole))
+	f.run("release revert assistant-1", "assistant-1 is reverting")
+	f.fail("images put "+f.file(withdrawn), "is reverting")
 }
