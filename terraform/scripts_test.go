@@ -266,6 +266,54 @@ func TestReadme_KeepsThePrivateKeyOutOfBuilds(t *testing.T) {
 	}
 }
 
+// TestReadme_GivesCIWhatDeploymentsCall compares the roles of a CI job's account with the commands of a deployment.
+func TestReadme_GivesCIWhatDeploymentsCall(t *testing.T) {
+	t.Parallel()
+	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Second operator and CI\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	p := newDeployment(t)
+	settings := filepath.Join(p.root, "terraform/terraform.tfvars")
+	p.write(t, settings, strings.Replace(read(t, settings), "https://issuer.example",
+		"https://securetoken.google.com/project-1", 1), 0o600)
+	p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	calls, _ := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	roles := map[string][]string{
+		// Without the right to use the project's services, gcloud refuses to stage the source.
+		"beta builds submit": {
+			"cloudbuild.builds.editor", "serviceusage.serviceUsageConsumer", "logging.viewer", "iam.serviceAccountUser",
+		},
+		"storage":             {"storage.admin"},
+		"certificate-manager": {"certificatemanager.viewer"},
+		"compute":             {"compute.viewer"},
+		"beta quotas":         {"cloudquotas.viewer"},
+		"services enable":     {"serviceusage.serviceUsageAdmin"},
+	}
+	called := map[string]bool{}
+	for line := range strings.Lines(calls) {
+		words := slices.DeleteFunc(strings.Fields(line)[1:], func(w string) bool { return strings.HasPrefix(w, "-") })
+		command := strings.Join(words, " ")
+		known := false
+		for prefix := range roles {
+			if strings.HasPrefix(command, prefix+" ") {
+				known, called[prefix] = true, true
+			}
+		}
+		if !known {
+			t.Errorf("no role is known for gcloud %s", command)
+		}
+	}
+	for prefix, needed := range roles {
+		if !called[prefix] {
+			t.Errorf("a deployment does not call gcloud %s", prefix)
+		}
+		for _, role := range needed {
+			if !strings.Contains(section, "`roles/"+role+"`") {
+				t.Errorf("README.md does not give a CI job roles/%s, for gcloud %s", role, prefix)
+			}
+		}
+	}
+}
+
 // TestScripts_PassShellcheck checks every script if shellcheck is installed.
 func TestScripts_PassShellcheck(t *testing.T) {
 	t.Parallel()
