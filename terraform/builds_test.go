@@ -378,13 +378,55 @@ func TestPublishing_ReplacesNothing(t *testing.T) {
 	}
 }
 
-// TestDeploy_NamesTheVersionOfTheClients holds that a version belongs to a commit, and sources without one get a new
-// version.
+// TestDeploy_NamesTheVersionOfTheClients holds that a version belongs to a commit, also in a working copy with
+// settings, and that sources without one get a new version.
 func TestDeploy_NamesTheVersionOfTheClients(t *testing.T) {
 	t.Parallel()
-	calls, _ := newDeployment(t).succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
-	version := submissions(t, calls)[0].substitutions["_CLIENTS"]
-	if at, ok := clientrelease.Time(version); !ok || time.Since(at) < -time.Minute {
-		t.Errorf("the version of the clients is %q, want that of a time in the past", version)
+	const ofCommit = "1.20260102.30405"
+	for name, row := range map[string]struct {
+		commits, changes bool
+	}{
+		"no repository":   {},
+		"a commit":        {commits: true},
+		"changed sources": {commits: true, changes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newDeployment(t)
+			p.write(t, filepath.Join(p.root, "terraform/restored.json"), "{}", 0o600)
+			if row.commits {
+				p.commit(t, "2026-01-02T03:04:05Z")
+			}
+			if row.changes {
+				p.write(t, filepath.Join(p.root, "client.go"), "package client\n", 0o600)
+			}
+			calls, _ := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+			version := submissions(t, calls)[0].substitutions["_CLIENTS"]
+			if at, ok := clientrelease.Time(version); !ok || time.Since(at) < -time.Minute {
+				t.Errorf("the version of the clients is %q, want that of a time in the past", version)
+			}
+			if want := row.commits && !row.changes; (version == ofCommit) != want {
+				t.Errorf("the version of the clients is %q, want %q: %t", version, ofCommit, want)
+			}
+		})
+	}
+}
+
+// commit makes a repository of the project, with everything but the files of the deployment.
+func (p project) commit(t *testing.T, at string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	for _, args := range [][]string{
+		{"init", "--quiet"},
+		{"add", "terraform/quotas.csv", "terraform/build/images", ":(glob)terraform/*.sh"},
+		{"-c", "user.name=ada", "-c", "user.email=ada@example.com", "commit", "--quiet", "--message=one"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", p.root}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_COMMITTER_DATE="+at)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
 	}
 }

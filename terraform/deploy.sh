@@ -65,10 +65,12 @@ served() {
 	echo "In service: ${names:-no release that was tested, so that the newest revisions have the traffic}."
 }
 
-# clients_version prints the version of the clients: the time of the commit, or the present time for sources that no commit has.
+# clients_version prints the version of the clients: the time of the commit, or the present time for sources that no commit has. The
+# files of a deployment are no sources of them, and a working copy that deploys has them.
 clients_version() {
-	local at=''
-	[ -n "$(git status --porcelain 2>&1)" ] || at=$(TZ=UTC0 git log -1 --format=%cd --date=format-local:%Y%m%d.%H%M%S)
+	local at='' kept
+	kept=(terraform.tfvars backend.tf .terraform.lock.hcl build/images.lock restored.json)
+	[ -n "$(git status --porcelain -- . "${kept[@]/#/:(exclude)terraform/}" 2>&1)" ] || at=$(TZ=UTC0 git log -1 --format=%cd --date=format-local:%Y%m%d.%H%M%S)
 	at=${at:-$(date -u +%Y%m%d.%H%M%S)}
 	echo "1.${at%.*}.$((10#${at#*.}))"
 }
@@ -80,10 +82,16 @@ settings=gs://$state/settings
 generation=$(gc storage objects describe "$settings/terraform.tfvars" --format='value(generation)' 2>/dev/null) || generation=0
 if [ "$generation" != 0 ]; then
 	files=(terraform.tfvars backend.tf .terraform.lock.hcl build/images.lock)
-	base=("${files[@]##*/}")
-	gc storage cp "${base[@]/#/$settings/}" "$work/"
+	# A first deployment that ended between its uploads has kept only the settings.
+	stored=$(gc storage ls "$settings/")
+	kept=()
 	for file in "${files[@]}"; do
-		[ -e "terraform/$file" ] || { echo "terraform/$file: taken from $settings"; cp "$work/${file##*/}" "terraform/$file"; }
+		[[ $'\n'$stored$'\n' != *$'\n'"$settings/${file##*/}"$'\n'* ]] || kept+=("$settings/${file##*/}")
+	done
+	gc storage cp "${kept[@]}" "$work/"
+	for file in "${files[@]}"; do
+		[ -e "terraform/$file" ] || [ ! -e "$work/${file##*/}" ] ||
+			{ echo "terraform/$file: taken from $settings"; cp "$work/${file##*/}" "terraform/$file"; }
 	done
 fi
 for file in terraform.tfvars backend.tf; do

@@ -61,6 +61,20 @@ func TestDeploy_KeepsSettingsForOtherCopies(t *testing.T) {
 	refusedSettings(t, second, `-domain = "api.example.com"`, args)
 }
 
+// TestDeploy_GoesOnAfterItsFirstUpload repeats a first deployment that died when it had kept its settings only, also
+// from another working copy.
+func TestDeploy_GoesOnAfterItsFirstUpload(t *testing.T) {
+	t.Parallel()
+	args := []string{"--skip-quotas", "project-1", "europe-west4", "test"}
+	p := newDeployment(t)
+	p.answer(t, "refusals", "storage cp terraform/backend.tf\n")
+	if _, out, err := p.run(t.Context(), t, "deploy.sh", args...); err == nil {
+		t.Fatalf("the deployment has not died:\n%s", out)
+	}
+	p.succeed(t.Context(), t, "deploy.sh", args...)
+	p.otherCopy(t).succeed(t.Context(), t, "deploy.sh", args...)
+}
+
 // refusedSettings runs a deployment that must end before its first build, and returns the number of the difference.
 func refusedSettings(t *testing.T, p project, says string, args []string) (number string) {
 	t.Helper()

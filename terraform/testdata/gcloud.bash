@@ -66,6 +66,12 @@ gcloud() {
 		beta\ quotas\ info\ list) flag --service "$@"; answer "quotas-$value"; return ;;
 		storage\ objects\ describe*) answer "generations/${words[3]#gs://}"; return ;;
 		storage\ cp*) copy "$@"; return ;;
+		storage\ ls\ *)
+			for file in "$GCLOUD_STATE/objects/${words[2]#gs://}"* "$GCLOUD_STATE/objects/${words[2]#gs://}".[!.]*; do
+				[ ! -e "$file" ] || echo "gs://${file#"$GCLOUD_STATE/objects/"}"
+			done
+			return
+			;;
 		storage\ cat*) answer "objects/${words[2]#gs://}" || answer "${words[2]##*/}"; return ;;
 		org-policies\ describe*) answer "policy-${words[2]}"; return 0 ;;
 		firestore\ databases\ describe) flag --database "$@"; [ -e "$GCLOUD_STATE/database-$value" ]; return ;;
