@@ -188,6 +188,9 @@ project_number = "$number"
 region         = "$region"
 environment    = "$environment"
 
+# Clusters of agents. Their names and numbers cannot change later.
+cells = { "$region-1" = { number = 1, region = "$region" } }
+
 # Project of the agents' clusters. It cannot change later.
 cells_project        = "$cells"
 cells_project_number = "$cells_number"

@@ -13,6 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/hashicorp/hcl/v2/hclparse"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // creation is a command that creates something. Enabling an API and creating a service agent leave nothing to delete.
@@ -274,6 +277,37 @@ func grantsOf(calls string) map[string][]string {
 		found[m[3]] = append(found[m[3]], strings.TrimPrefix(m[4], "roles/")+" on "+on)
 	}
 	return found
+}
+
+// TestBootstrap_PutsTheFirstCellIntoTheRegion evaluates Terraform with the settings that bootstrap.sh wrote, after it
+// had compared the quotas of this region.
+func TestBootstrap_PutsTheFirstCellIntoTheRegion(t *testing.T) {
+	t.Parallel()
+	settings := strings.NewReplacer(`identity_issuer = ""`, `identity_issuer = "https://issuer.example"`,
+		`agent_domain = ""`, `agent_domain = "agents.example.net"`).Replace(bootstrapped(t).settings)
+	file, diags := hclparse.NewParser().ParseHCL([]byte(settings), "terraform.tfvars")
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	attributes, diags := file.Body.JustAttributes()
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	given := map[string]cty.Value{"image": required()["image"]}
+	for name, a := range attributes {
+		if given[name], diags = a.Expr.Value(nil); diags.HasErrors() {
+			t.Fatal(diags)
+		}
+	}
+	cells := loadExactly(t, given).resources(t, "google_container_cluster")
+	if len(cells) != 1 {
+		t.Errorf("%d clusters, want one", len(cells))
+	}
+	for address, c := range cells {
+		if got := text(t, c, "location"); got != "europe-west4" {
+			t.Errorf("the cluster %s is in %s, want europe-west4", address, got)
+		}
+	}
 }
 
 // TestBootstrap_ReadsWhatThereIs holds that the operator hears of a policy before an apply fails on it, and that a new
