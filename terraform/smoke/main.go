@@ -26,6 +26,12 @@ import (
 // noKey is the content of the key file before the operator has added a key.
 const noKey = "none"
 
+// The agents of tests have this name and, so that no other one is taken for them, this key in their config.
+const (
+	agentName = "Smoke test"
+	marker    = "smoke_test"
+)
+
 // Time limits. The first pod waits for a node.
 const (
 	stepTimeout = 20 * time.Minute
@@ -109,6 +115,9 @@ func (s smoke) run(ctx context.Context) (err error) {
 	if _, err := s.api.GetMe(ctx); err != nil {
 		return fmt.Errorf("get the caller of the API key: %w", err)
 	}
+	if err := s.tidy(ctx); err != nil {
+		return err
+	}
 	id, err := s.create(ctx)
 	if err != nil {
 		return err
@@ -120,9 +129,27 @@ func (s smoke) run(ctx context.Context) (err error) {
 	return errors.Join(err, s.remove(ctx, id))
 }
 
+// tidy deletes the agents of tests that died, such as with their build: an organization on a free plan has room for one
+// agent. A test that runs may have a younger one.
+func (s smoke) tidy(ctx context.Context) error {
+	for a, err := range s.api.ListAgents(client.ListAgentsParams{Name: agentName}).All(ctx) {
+		if err != nil {
+			return fmt.Errorf("list agents: %w", err)
+		}
+		if a.Config.AdditionalProperties[marker] != true || time.Since(a.CreatedAt) < stepTimeout {
+			continue
+		}
+		fmt.Fprintln(s.out, "a test that died has left the agent", a.ID)
+		if _, err := s.api.DeleteAgent(ctx, a.ID); err != nil && !client.IsNotFound(err) {
+			return fmt.Errorf("delete the agent of a test that died: %w", err)
+		}
+	}
+	return nil
+}
+
 func (s smoke) create(ctx context.Context) (id string, err error) {
 	a, err := s.api.CreateAgent(ctx, client.CreateAgentRequest{
-		Name: "Smoke test", ResourcePlan: client.PlanIDHobby,
+		Name: agentName, ResourcePlan: client.PlanIDHobby, Config: map[string]any{marker: true},
 	})
 	if err != nil {
 		return "", fmt.Errorf("create an agent: %w", err)

@@ -20,6 +20,7 @@ type deployment struct {
 	broken string // what is wrong
 	looks  int    // at the agent
 	gone   bool
+	agents string // those that there are before the test
 	calls  []string
 }
 
@@ -30,7 +31,8 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	d.calls = append(d.calls, call)
 	answers := map[string]int{
 		"GET /health/ready": 200, "GET /api/v1/me": 200, "POST /api/v1/agents": 201, "GET /api/v1/agents/a": 200,
-		"DELETE /api/v1/agents/a": 202, "GET /dashboard/": 401,
+		"DELETE /api/v1/agents/a": 202, "GET /dashboard/": 401, "GET /api/v1/agents": 200,
+		"DELETE /api/v1/agents/old": 202,
 	}
 	status, agent := answers[call], "provisioning"
 	if d.looks++; d.looks > 5 {
@@ -48,6 +50,10 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		agent = "error"
 	}
 	w.WriteHeader(status)
+	if call == "GET /api/v1/agents" {
+		fmt.Fprintf(w, "[%s]", d.agents)
+		return
+	}
 	fmt.Fprintf(w, `{"id": "a", "status": %q, "error_message": "no room", "dashboard_url": "%s/dashboard/"}`, agent, d.url)
 }
 
@@ -100,5 +106,43 @@ func TestSmoke_FindsBrokenDeployments(t *testing.T) {
 				t.Error("the agent was not deleted")
 			}
 		})
+	}
+}
+
+// TestSmoke_DeletesTheAgentsOfTestsThatDied holds that a test which died leaves room for the next one, and that agents
+// of others, and of a test that runs, stay.
+func TestSmoke_DeletesTheAgentsOfTestsThatDied(t *testing.T) {
+	t.Parallel()
+	at := func(age time.Duration) string { return time.Now().Add(-age).UTC().Format(time.RFC3339) }
+	var agents []string
+	for _, a := range []struct{ id, config, createdAt string }{
+		{id: "young", config: `{"smoke_test": true}`, createdAt: at(stepTimeout - time.Minute)},
+		{id: "other", config: `{"smoke_test": "mine"}`, createdAt: at(stepTimeout + time.Minute)},
+		{id: "none", config: `{}`, createdAt: at(stepTimeout + time.Minute)},
+		{id: "old", config: `{"smoke_test": true}`, createdAt: at(stepTimeout + time.Minute)},
+	} {
+		agents = append(agents, fmt.Sprintf(`{"id": %q, "name": "Smoke test", "status": "running", "config": %s, "created_at": %q}`,
+			a.id, a.config, a.createdAt))
+	}
+	d := &deployment{agents: strings.Join(agents, ", ")}
+	server := httptest.NewServer(d)
+	defer server.Close()
+	d.url = server.URL
+	s := smoke{url: server.URL, key: "key", out: &bytes.Buffer{}, pause: time.Millisecond, client: server.Client()}
+	if err := s.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var deleted []string
+	for _, call := range d.calls {
+		if id, ok := strings.CutPrefix(call, "DELETE /api/v1/agents/"); ok {
+			deleted = append(deleted, id)
+		}
+	}
+	if want := []string{"old", "a"}; !slices.Equal(deleted, want) {
+		t.Errorf("deleted agents = %v, want %v", deleted, want)
+	}
+	if list, create := slices.Index(d.calls, "DELETE /api/v1/agents/old"),
+		slices.Index(d.calls, "POST /api/v1/agents"); list > create {
+		t.Errorf("calls = %v, want the deletion before the creation", d.calls)
 	}
 }
