@@ -85,7 +85,7 @@ terraform output -json >"$workspace/outputs.json"
 mkdir "$workspace/release"
 terraform output -raw next >"$workspace/release/next"
 terraform output -raw revisions >"$workspace/release/revisions"
-for name in base_url api_address api_certificate candidate_url; do
+for name in base_url api_address api_certificate candidate_url maintenance; do
 	value=$(terraform output -raw "$name")
 	echo "$name $value"
 done >"$workspace/release/deployment"

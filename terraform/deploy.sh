@@ -58,6 +58,15 @@ pinned() { sed -n "s/^$1=//p" terraform/build/images.lock; }
 # in_service prints the releases in the record of the traffic, the newest last. More than one is a mixture made by hand.
 in_service() { gc storage cat "gs://$state/releases/serving" | grep -oE '[0-9]{8}-[0-9]{6}' | sort -u || true; }
 
+# closed reports whether what has the traffic refuses all calls, as when a maintenance ends. Its workers would bring up no agent of a test.
+closed() {
+	local name
+	for name in $(in_service); do
+		! gc storage cat "gs://$state/releases/$name/deployment" | grep -x 'maintenance on' >/dev/null || return 0
+	done
+	return 1
+}
+
 # served says which releases have the traffic, after a build that failed.
 served() {
 	local names
@@ -176,11 +185,16 @@ if [ -n "$api_certificate" ] && [ -z "$maintenance" ] && [ "$only" != serve ]; t
 	fi
 fi
 address=${api_address:+,_ADDRESS=$api_address}
-if [ -z "$maintenance" ] && [ "$only" != serve ]; then
+# smoke runs the test.
+smoke() {
 	submit terraform/build/smoke.yaml smoke "$builds/smoke" . "_RELEASE=$release,_URL=$candidate_url,_GO=$(pinned _GO)$address" \
-		--ignore-file=terraform/build/smoke.ignore ||
-		fail "Release $release failed its test. The traffic stays where it was. $(served)"
+		--ignore-file=terraform/build/smoke.ignore
+}
+before='' after=''
+if [ -z "$maintenance" ] && [ "$only" != serve ]; then
+	if closed; then after=1; else before=1; fi
 fi
+[ -z "$before" ] || smoke || fail "Release $release failed its test. The traffic stays where it was. $(served)"
 newest=$(in_service | tail -1)
 [ -n "$only" ] || [[ ! $newest > $release ]] ||
 	fail "Release $newest is newer than $release, and in service since the test of $release. Nothing was changed. If $release must replace" \
@@ -188,4 +202,6 @@ newest=$(in_service | tail -1)
 submit terraform/build/serve.yaml deployer "$state/source" . \
 	"_RELEASE=$release,_REGION=$region,_URL=$base_url,_CLOUD_SDK=$(pinned _CLOUD_SDK)$address" ||
 	fail "The traffic was not directed whole, or the API is not answered by release $release. $(served) Repeat it with --serve=RELEASE."
+[ -z "$after" ] || smoke ||
+	fail "Release $release failed its test. It has the traffic, because what served before refuses all calls. $(served)"
 printf '\nRelease %s is in service: %s\n' "$release" "$base_url"

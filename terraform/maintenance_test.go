@@ -108,3 +108,60 @@ func TestDeploy_TestsAReleaseThatServesCalls(t *testing.T) {
 		t.Errorf("builds = %q, want %q", got, want)
 	}
 }
+
+// TestDeploy_EndsAMaintenanceBeforeItsTest holds that a release is not tested while the workers that serve refuse
+// messages: no agent would run, and the maintenance would not end.
+func TestDeploy_EndsAMaintenanceBeforeItsTest(t *testing.T) {
+	t.Parallel()
+	tests, smokes, serves := "cloudbuild.yaml", "terraform/build/smoke.yaml", "terraform/build/serve.yaml"
+	applies := "terraform/build/deploy.yaml"
+	for name, row := range map[string]struct {
+		serving string
+		fails   bool
+		want    []string
+		says    string
+	}{
+		"a maintenance serves": {
+			serving: "maintenance on", want: []string{tests, applies, serves, smokes}, says: "is in service",
+		},
+		"a maintenance serves, and the test fails": {
+			serving: "maintenance on", fails: true, want: []string{tests, applies, serves, smokes},
+			says: "failed its test. It has the traffic",
+		},
+		"calls are served": {
+			serving: "maintenance ", want: []string{tests, applies, smokes, serves}, says: "is in service",
+		},
+		"calls are served, and the test fails": {
+			serving: "maintenance ", fails: true, want: []string{tests, applies, smokes},
+			says: "failed its test. The traffic stays where it was",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newDeployment(t)
+			p.answer(t, "serving", `{"a": "a-20260101-000000-1"}`)
+			p.answer(t, "objects/project-1-test-terraform/releases/20260101-000000/deployment", row.serving+"\n")
+			if row.fails {
+				p.answer(t, "fail-smoke.yaml", "")
+			}
+			calls, out, err := p.run(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+			if (err != nil) != row.fails || !strings.Contains(out, row.says) {
+				t.Errorf("error = %v, want one: %t, and to read %q\n%s", err, row.fails, row.says, out)
+			}
+			if got := configs(submissions(t, calls)); !slices.Equal(got, row.want) {
+				t.Errorf("builds = %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+// TestMaintenance_IsRecordedOfARelease holds what tells a deployment whether a release refuses calls.
+func TestMaintenance_IsRecordedOfARelease(t *testing.T) {
+	t.Parallel()
+	for maintenance, want := range map[bool]string{true: "on", false: ""} {
+		m := load(t, map[string]cty.Value{"maintenance": cty.BoolVal(maintenance)})
+		if got, err := m.Output("maintenance"); err != nil || got.AsString() != want {
+			t.Errorf("with maintenance %t the output is %v (%v), want %q", maintenance, got, err, want)
+		}
+	}
+}

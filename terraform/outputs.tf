@@ -53,6 +53,11 @@ output "candidate_url" {
   value       = var.domain == "" ? replace(local.base_url, "https://", "https://${local.candidate}---") : local.base_url
 }
 
+output "maintenance" {
+  description = "on if functions refuse all calls, and empty otherwise. A deployment that ends this does not leave the traffic to what refuses calls."
+  value       = var.maintenance ? "on" : ""
+}
+
 # Settings without which no person reads what the deployment reports.
 locals {
   unwatched = [

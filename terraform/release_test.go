@@ -203,7 +203,7 @@ func TestApply_RepeatsPlanAndApply(t *testing.T) {
 				return
 			}
 			want := "base_url raw-base_url\napi_address raw-api_address\napi_certificate raw-api_certificate\n" +
-				"candidate_url raw-candidate_url\n"
+				"candidate_url raw-candidate_url\nmaintenance raw-maintenance\n"
 			if got := read(t, filepath.Join(workspace, "release/deployment")); got != want {
 				t.Errorf("keeps %q, want %q", got, want)
 			}
