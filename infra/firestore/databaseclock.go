@@ -66,8 +66,8 @@ func (d *databaseClock) now() time.Time {
 	return last.read.Add(time.Since(last.received))
 }
 
-// databaseNow is the time of the database's clock. It makes a call if no other one has told the time.
-func (c *Client) databaseNow(ctx context.Context) (time.Time, error) {
+// DatabaseNow is the time of the database's clock. It makes a call if no other one has told the time.
+func (c *Client) DatabaseNow(ctx context.Context) (time.Time, error) {
 	now := c.databaseClock.now()
 	if !now.IsZero() {
 		return now, nil

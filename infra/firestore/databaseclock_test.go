@@ -130,7 +130,7 @@ func TestDatabaseClock_CostsNoCall(t *testing.T) {
 	one := open(t, right.project(), Options{Observe: recorder.observe})
 	other := open(t, right.project(), Options{Observe: recorder.observe})
 	tell := func(c *Client) func() {
-		return func() { _, err := c.databaseNow(t.Context()); must(t, err) }
+		return func() { _, err := c.DatabaseNow(t.Context()); must(t, err) }
 	}
 	for _, step := range []struct {
 		name string

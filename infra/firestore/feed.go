@@ -146,7 +146,7 @@ func (f *feed) fail(err error) {
 // run listens until ctx ends. Where a listener fails, it listens again, on a separate stream, so that a target which
 // fails its stream ends no other feed.
 func (f *feed) run(ctx context.Context) {
-	now, err := f.feeds.client.databaseNow(ctx)
+	now, err := f.feeds.client.DatabaseNow(ctx)
 	if err != nil {
 		f.fail(err)
 		return
@@ -181,7 +181,7 @@ func (f *feed) listen(ctx context.Context, w *watch) (reached time.Time, err err
 		if err != nil {
 			return w.reached(), err
 		}
-		before, err := f.feeds.client.databaseNow(ctx)
+		before, err := f.feeds.client.DatabaseNow(ctx)
 		if err != nil {
 			return w.reached(), err
 		}

@@ -29,7 +29,12 @@ func usage(w io.Writer) {
 }
 
 // run runs one command.
-func run(ctx context.Context, args []string, out io.Writer) (err error) {
+func run(ctx context.Context, args []string, out io.Writer) error {
+	return runAt(ctx, args, out, time.Now)
+}
+
+// runAt is run with a clock.
+func runAt(ctx context.Context, args []string, out io.Writer, clock func() time.Time) (err error) {
 	flags := flag.NewFlagSet("operator", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	ready := flags.String("ready", "", "")
@@ -59,13 +64,17 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, nudges.Close()) }()
-	records, err := firestore.Open(ctx,
-		firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.FirestoreEmulator})
+	records, err := firestore.Open(ctx, firestore.Options{
+		ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.FirestoreEmulator, Now: clock,
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, records.Close()) }()
-	notifier := &webhook.Notifier{Store: records.WebhookWorkerStore(), Nudger: nudges, Now: time.Now}
+	if err := checkClock(ctx, records, clock); err != nil {
+		return err
+	}
+	notifier := &webhook.Notifier{Store: records.WebhookWorkerStore(), Nudger: nudges, Now: clock}
 	records.OnEvents(notifier.EventCommitted)
 	cells := admission.New(ctx, connections(c.Cells))
 	defer func() { err = errors.Join(err, cells.Close()) }()
@@ -75,8 +84,26 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		Nudger: nudges, Audit: records.AuditLog(), Events: records.EventLog(),
 		Images: records.Images(), Cells: cells, Placement: c.Cells.Placement(), Releases: records.Releases(),
 		Keys: records.Keys(), Peppers: c.AcceptedPeppers(), EachWebhook: records.Webhooks().EachWebhook,
-		Name: name, Note: c.Note, Now: time.Now, Out: out, Err: os.Stderr, In: os.Stdin,
+		Name: name, Note: c.Note, Now: clock, Out: out, Err: os.Stderr, In: os.Stdin,
 	}.run(ctx, flags.Args())
+}
+
+// maxSkew is by how much the clock of the operator's machine may differ from the database's. Seals of audit logs expect
+// entries to be half an hour late at most.
+const maxSkew = 5 * time.Minute
+
+// checkClock refuses a clock that is wrong, as that of a laptop after a sleep: a verification would take the entries of
+// audit logs with its times for ones that were added later.
+func checkClock(ctx context.Context, records *firestore.Client, clock func() time.Time) error {
+	database, err := records.DatabaseNow(ctx)
+	if err != nil {
+		return err
+	}
+	if skew := clock().Sub(database); skew.Abs() > maxSkew {
+		return fmt.Errorf("the clock of this machine differs from that of the database by %s: set it, because audit "+
+			"logs would have wrong times", skew.Round(time.Second))
+	}
+	return nil
 }
 
 // connections returns the cells as connections to them need them.
