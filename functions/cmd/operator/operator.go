@@ -256,12 +256,26 @@ func (c command) parse(args []string) (options, error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("%q is not a flag; usage: %s %s", flags.Arg(0), c.name, c.usage)
 	}
+	if name := emptyFlag(flags); name != "" {
+		return o, fmt.Errorf("-%s is empty; usage: %s %s", name, c.name, c.usage)
+	}
 	for name, value := range texts {
 		if strings.Contains(" "+c.usage, " -"+name+" ") && *value == "" {
 			return o, fmt.Errorf("-%s is missing; usage: %s %s", name, c.name, c.usage)
 		}
 	}
 	return o, nil
+}
+
+// emptyFlag names a flag that is given without a value, as by a variable of a shell that is not set; "" if there is
+// none. Without the flag, a command may be about more, such as all cells.
+func emptyFlag(flags *flag.FlagSet) (name string) {
+	flags.Visit(func(f *flag.Flag) {
+		if f.Value.String() == "" {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 // on returns a context with the operator as the caller in an organization.

@@ -317,6 +317,29 @@ func TestRun_RefusesInvalidCommands(t *testing.T) {
 	}
 }
 
+// TestRun_RefusesFlagsThatAreEmpty holds that a variable of a shell that is not set leads to no other command: a
+// release for all cells, or one on the database that the environment names.
+func TestRun_RefusesFlagsThatAreEmpty(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.assistant()
+	for name, args := range map[string][]string{
+		"only-cell":    {"release", "start", "-only-cell", "", "assistant@1.1"},
+		"max-failed":   {"release", "start", "-max-failed=", "assistant@1.1"},
+		"organization": {"show", "-organization", ""},
+	} {
+		err := f.operator.run(t.Context(), args)
+		if err == nil || !strings.Contains(err.Error(), "-"+name+" is empty") {
+			t.Errorf("%q: error = %v, want one about -%s", args, err, name)
+		}
+	}
+	f.run("release list", "There are no releases.")
+	err := run(t.Context(), []string{"-ready", "", "list"}, f.out)
+	if err == nil || !strings.Contains(err.Error(), "-ready is empty") {
+		t.Errorf("without the name of a ready file: error = %v, want one about it", err)
+	}
+}
+
 func TestRun_FormerNameOfDescribeWarns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -42,6 +42,9 @@ func runAt(ctx context.Context, args []string, out io.Writer, clock func() time.
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if name := emptyFlag(flags); name != "" {
+		return fmt.Errorf("-%s is empty", name)
+	}
 	if c, _, ok := find(flags.Args()); ok && c.offline {
 		return operator{Out: out, Err: os.Stderr, In: os.Stdin}.run(ctx, flags.Args())
 	}
