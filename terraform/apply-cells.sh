@@ -17,16 +17,18 @@ images='' wanted=2
 [ $# -eq "$wanted" ] || { echo "usage: $0 [--admit=IMAGES] OUTPUTS PROJECT_ID [SERVING]" >&2; exit 2; }
 outputs=$1 project=$2 serving=${3-}
 attempts=30 # a new cluster serves Google's custom resources only after some minutes
-[ -z "$images" ] || [ "$(cat "$outputs")" != "{}" ] || { echo "no cell exists yet"; exit 0; }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export KUBECONFIG=$work/kubeconfig
 
-# Each line of this file has the name, the cluster, the region and the project of a cell.
+# Each line of this file has the name, the cluster, the region and the project of a cell. A first apply that failed has kept some outputs,
+# and none about clusters that it did not make.
 python3 -c 'import json, sys
-for name, c in json.load(open(sys.argv[1]))["clusters"]["value"].items():
+for name, c in json.load(open(sys.argv[1])).get("clusters", {"value": {}})["value"].items():
 	print(name, c["name"], c["region"], c.get("project", sys.argv[2]))' "$outputs" "$project" >"$work/cells"
+[ -s "$work/cells" ] || [ -z "$images" ] || { echo "no cell exists yet"; exit 0; }
+[ -s "$work/cells" ] || { echo "$outputs names no cell" >&2; exit 1; }
 
 connect() { gcloud container clusters get-credentials "$cluster" --project="$place" --region="$region" --dns-endpoint; }
 

@@ -473,6 +473,9 @@ func TestApplyCells_AdmitsImagesBeforeServicesStart(t *testing.T) {
 		want   map[string]images
 	}{
 		"no cell exists": {outputs: "{}"},
+		"the first deployment failed before its clusters": {
+			outputs: `{"base_url":{"value":"https://api.example.com"},"revisions":{"value":"{}"}}`,
+		},
 		"cells of an earlier release have no record": {
 			outputs: outputs,
 			want:    map[string]images{"a1": {Next: "new"}, "b1": {Next: "new own"}},
