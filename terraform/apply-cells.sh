@@ -22,13 +22,23 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export KUBECONFIG=$work/kubeconfig
 
-# Each line of this file has the name, the cluster, the region and the project of a cell. A first apply that failed has kept some outputs,
+# Each line of this file has the name, the cluster, the region and the project of a cell, and whether it is closed. A first apply that failed has kept some outputs,
 # and none about clusters that it did not make.
 python3 -c 'import json, sys
 for name, c in json.load(open(sys.argv[1])).get("clusters", {"value": {}})["value"].items():
-	print(name, c["name"], c["region"], c.get("project", sys.argv[2]))' "$outputs" "$project" >"$work/cells"
+	print(name, c["name"], c["region"], c.get("project", sys.argv[2]), c.get("closed", False))' "$outputs" "$project" >"$work/cells"
 [ -s "$work/cells" ] || [ -z "$images" ] || { echo "no cell exists yet"; exit 0; }
 [ -s "$work/cells" ] || { echo "$outputs names no cell" >&2; exit 1; }
+
+# answers reports whether the API server of a cell answers.
+answers() {
+	local try
+	for try in 1 2 3; do
+		connect && kubectl get --raw=/readyz --request-timeout=20s >/dev/null && return
+		[ "$try" -eq 3 ] || sleep 20
+	done
+	return 1
+}
 
 connect() { gcloud container clusters get-credentials "$cluster" --project="$place" --region="$region" --dns-endpoint; }
 
@@ -55,7 +65,7 @@ admit() {
 }
 
 if [ -n "$images" ]; then
-	while read -r -u 3 cell cluster region place; do
+	while read -r -u 3 cell cluster region place _; do
 		echo "cell $cell"
 		admit "$cell" || echo "cell $cell admits the next images only with its objects" >&2
 	done 3<"$work/cells"
@@ -103,9 +113,14 @@ tidy() {
 	remember "$work/present"
 }
 
-while read -r -u 3 cell cluster region place; do
+# A region may be down: then its cells are closed, so that no agent is placed there, and the deployment that closes them must not wait.
+while read -r -u 3 cell cluster region place closed; do
 	echo "cell $cell"
-	connect
+	if [ "$closed" = True ]; then
+		answers || { echo "cell $cell is closed and does not answer, so it keeps its objects: deploy again once it does" >&2; continue; }
+	else
+		connect
+	fi
 	python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["cell_objects"]["value"][sys.argv[2]])' "$outputs" "$cell" >"$work/$cell.yaml"
 	rm -f "$work/looked"

@@ -602,23 +602,20 @@ func TestApplyCells_AppliesObjectsAndWaitsForThem(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3, which the script runs, is not installed")
 	}
-	outputs, err := json.Marshal(map[string]any{
-		"clusters": map[string]any{"value": map[string]any{
-			"a1": map[string]string{"name": "test-a1", "region": "us-central1", "project": "cells-1"},
-			"b1": map[string]string{"name": "test-b1", "region": "europe-west4"},
-		}},
-		"cell_objects": map[string]any{"value": map[string]string{"a1": "objects of a1", "b1": "objects of b1"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, row := range map[string]struct {
 		fails   string // arguments of kubectl, and how often they fail
 		times   string
 		applies int
 		ends    bool
+		closed  bool // the cell a1
+		lost    bool // a1 keeps its objects
 	}{
-		"all is well":               {fails: "none", applies: 2},
+		"all is well":                   {fails: "none", applies: 2},
+		"a closed cell answers late":    {fails: "readyz", times: "2", applies: 2, closed: true},
+		"a closed cell does not answer": {fails: "readyz", times: "99", applies: 1, closed: true, lost: true},
+		"objects are refused in a closed cell": {
+			fails: "apply", times: "99", applies: 30, closed: true, ends: true,
+		},
 		"resources are unknown yet": {fails: "apply", times: "3", applies: 5},
 		"objects are refused":       {fails: "apply", times: "99", applies: 30, ends: true},
 		"a router does not start":   {fails: "deployment/agent-router", times: "1", applies: 1, ends: true},
@@ -626,6 +623,20 @@ func TestApplyCells_AppliesObjectsAndWaitsForThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			outputs, err := json.Marshal(map[string]any{
+				"clusters": map[string]any{"value": map[string]any{
+					"a1": map[string]any{
+						"name": "test-a1", "region": "us-central1", "project": "cells-1", "closed": row.closed,
+					},
+					"b1": map[string]string{"name": "test-b1", "region": "europe-west4"},
+				}},
+				"cell_objects": map[string]any{
+					"value": map[string]string{"a1": "objects of a1", "b1": "objects of b1"},
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			p := newProject(t, 1)
 			p.answer(t, "outputs.json", string(outputs))
 			p.write(t, filepath.Join(p.bin, "gcloud.bash"), read(t, "testdata/gcloud.bash")+`
@@ -662,6 +673,10 @@ kubectl() {
 			if row.ends {
 				return
 			}
+			reached := 2
+			if row.lost {
+				reached = 1
+			}
 			for cell, place := range map[string]string{
 				"a1": "--project=cells-1 --region=us-central1", "b1": "--project=project-1 --region=europe-west4",
 			} {
@@ -669,14 +684,18 @@ kubectl() {
 				if !strings.Contains(calls, want) {
 					t.Errorf("no call %s in:\n%s", want, calls)
 				}
-				if !strings.Contains(string(did), "objects of "+cell) {
-					t.Errorf("does not apply the objects of %s:\n%s", cell, did)
+				lost := row.lost && cell == "a1"
+				if strings.Contains(string(did), "objects of "+cell) == lost {
+					t.Errorf("applies the objects of %s: %t, want %t:\n%s", cell, lost, !lost, did)
+				}
+				if strings.Contains(out, "cell "+cell+" is closed and does not answer") != lost {
+					t.Errorf("reports that %s does not answer: %t, want %t:\n%s", cell, !lost, lost, out)
 				}
 			}
 			for _, want := range []string{
 				"deployment/agent-router", "deployment/agent-notifier", "deployment/agent-gate", "gateway/agents",
 			} {
-				if strings.Count(string(did), want) != 2 {
+				if strings.Count(string(did), want) != reached {
 					t.Errorf("does not wait for %s in each cell:\n%s", want, did)
 				}
 			}

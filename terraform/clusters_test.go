@@ -311,6 +311,15 @@ func TestCellsProject_IsObserved(t *testing.T) {
 	if got := text(t, clusters, "a1.project"); got != "my-cells" {
 		t.Errorf("the output clusters names the project %s, want my-cells", got)
 	}
+	every, err := load(t, everything()).Output("clusters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cell, want := range map[string]string{"a1": "true", "b1": "false"} {
+		if got := text(t, every, cell+".closed"); got != want {
+			t.Errorf("the output clusters says of %s that it is closed: %s, want %s", cell, got, want)
+		}
+	}
 }
 
 // eventsIn are the events that the files of a folder name, as Terraform names them.

@@ -24,8 +24,12 @@ output "agent_name_servers" {
 }
 
 output "clusters" {
-  description = "Cluster name, region and project of each cell."
-  value       = { for cell, c in google_container_cluster.cell : cell => { name = c.name, region = c.location, project = c.project } }
+  description = "Cluster name, region and project of each cell, and whether it is closed."
+  value = {
+    for cell, c in google_container_cluster.cell : cell => {
+      name = c.name, region = c.location, project = c.project, closed = var.cells[cell].closed
+    }
+  }
 }
 
 output "cell_objects" {
