@@ -207,7 +207,8 @@ func (d operator) mayReturn(ctx context.Context, r release.Release) error {
 // followPause is how often a followed release is read.
 const followPause = 2 * time.Second
 
-// follow shows a release each time it has changed, until the worker has nothing more to do for it.
+// follow shows a release each time it has changed, until the worker has nothing more to do for it. One that has stopped
+// itself is an error, for scripts that go on when the release is done.
 func (d operator) follow(ctx context.Context, id string) error {
 	shown, lines := "", 0
 	for {
@@ -223,7 +224,11 @@ func (d operator) follow(ctx context.Context, id string) error {
 			d.printf("%s", text)
 			shown, lines = r.Revision, strings.Count(text, "\n")
 		}
-		if r.State != release.Running && r.State != release.Reverting {
+		switch r.State {
+		case release.Running, release.Reverting:
+		case release.Stopped:
+			return fmt.Errorf("release %s has stopped", r.ID)
+		default:
 			return nil
 		}
 		select {

@@ -122,6 +122,26 @@ func TestReleaseShow_WatchesUntilTheReleaseIsOver(t *testing.T) {
 	f.run("release start -watch assistant@1.1", "counting the agents", "1 moved", "2 moved", "3 moved", ": done")
 }
 
+// TestReleaseShow_FailsWhenTheReleaseStops holds that a script which follows a release does not take it for done.
+func TestReleaseShow_FailsWhenTheReleaseStops(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.assistant()
+	f.run("release start assistant@1.1")
+	for _, row := range []struct {
+		state release.State
+		fails bool
+	}{{release.Stopped, true}, {release.Paused, false}, {release.Done, false}, {release.Reverted, false}} {
+		f.save("assistant-1", func(r *release.Release) { r.State, r.Reason = row.state, "too many agents failed" })
+		if row.fails {
+			f.fail("release show -watch assistant-1", "assistant-1 has stopped")
+			f.wantWords("release show", f.out.String(), []string{"too many agents failed"})
+		} else {
+			f.run("release show -watch assistant-1", string(row.state))
+		}
+	}
+}
+
 // TestImagesRemove_RefusesWhileAReleaseIsOpen holds that a release does not lose its version.
 func TestImagesRemove_RefusesWhileAReleaseIsOpen(t *testing.T) {
 	t.Parallel()
