@@ -97,14 +97,32 @@ func (d operator) pause(ctx context.Context) error {
 	}
 }
 
+// outage counts the reads in a row that failed because the database was out of reach. What a command waits for goes on.
+type outage int
+
+// maxOutage bounds these reads: two minutes of them, and the time that each takes to fail.
+const maxOutage = 60
+
+// bears reports whether a command that waits reads again.
+func (o *outage) bears(err error) bool {
+	if !fault.Is(err, fault.Unavailable) {
+		*o = 0
+		return false
+	}
+	*o++
+	return *o <= maxOutage
+}
+
 // await waits until an agent has moved or has stayed where it was.
 func (d operator) await(ctx context.Context, id string) error {
+	var out outage
 	for {
 		a, err := d.Records.Load(ctx, id)
-		if err != nil {
+		switch {
+		case out.bears(err):
+		case err != nil:
 			return err
-		}
-		if a.Move.Settled() {
+		case a.Move.Settled():
 			return d.tellMove(a)
 		}
 		if err := d.pause(ctx); err != nil {

@@ -245,6 +245,32 @@ func (r flakyRecords) Load(ctx context.Context, id string) (agent.Agent, error) 
 	return a, err
 }
 
+// TestMove_WaitsThroughAnOutage holds that a move whose record cannot be read for a while is not reported as failed.
+func TestMove_WaitsThroughAnOutage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("set-plan -organization " + org + " -plan pro")
+	f.works(carry)
+	a := f.settled()
+	f.run("agents move -to new " + a.ID)
+	records := f.operator.Records
+	f.operator.Records = flakyRecords{WorkerStore: records, failed: map[string]bool{}}
+	if err := f.operator.await(t.Context(), a.ID); err != nil {
+		t.Errorf("a wait through an outage ends with %v", err)
+	}
+	f.operator.Records = brokenRecords{records}
+	if err := f.operator.await(t.Context(), a.ID); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a wait through an outage without an end ends with %v, want that it is one", err)
+	}
+}
+
+// brokenRecords cannot be read.
+type brokenRecords struct{ agent.WorkerStore }
+
+func (brokenRecords) Load(context.Context, string) (agent.Agent, error) {
+	return agent.Agent{}, fault.New(fault.Unavailable, "store_unavailable", "The store is unavailable.")
+}
+
 // TestDrain_WaitsForAgentsThatItCannotSee: an agent whose record cannot be read moves on.
 func TestDrain_WaitsForAgentsThatItCannotSee(t *testing.T) {
 	t.Parallel()

@@ -211,8 +211,15 @@ const followPause = 2 * time.Second
 // itself is an error, for scripts that go on when the release is done.
 func (d operator) follow(ctx context.Context, id string) error {
 	shown, lines := "", 0
+	var out outage
 	for {
 		r, err := d.Releases.Get(ctx, id)
+		if out.bears(err) {
+			if err := d.pause(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -231,10 +238,8 @@ func (d operator) follow(ctx context.Context, id string) error {
 		default:
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-d.after(followPause):
+		if err := d.pause(ctx); err != nil {
+			return err
 		}
 	}
 }

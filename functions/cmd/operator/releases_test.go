@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/image/imagetest"
 	"agents.example/controlplane/shared/release"
@@ -120,6 +122,38 @@ func TestReleaseShow_WatchesUntilTheReleaseIsOver(t *testing.T) {
 		return now
 	}
 	f.run("release start -watch assistant@1.1", "counting the agents", "1 moved", "2 moved", "3 moved", ": done")
+}
+
+// flakyReleases fails to read a release each second time.
+type flakyReleases struct {
+	releaseStore
+	reads *int
+}
+
+func (s flakyReleases) Get(ctx context.Context, id string) (release.Release, error) {
+	if *s.reads++; *s.reads%2 == 1 {
+		return release.Release{}, fault.New(fault.Unavailable, "store_unavailable", "The store is unavailable.")
+	}
+	return s.releaseStore.Get(ctx, id)
+}
+
+// TestReleaseShow_WatchesThroughAnOutage holds that a release which goes on is not reported as failed.
+func TestReleaseShow_WatchesThroughAnOutage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.assistant()
+	f.run("release start assistant@1.1")
+	f.operator.Releases = flakyReleases{releaseStore: f.operator.Releases, reads: new(int)}
+	waits := 0
+	f.operator.After = func(time.Duration) <-chan time.Time {
+		if waits++; waits == 3 {
+			f.save("assistant-1", func(r *release.Release) { r.State, r.DueAt = release.Done, time.Time{} })
+		}
+		now := make(chan time.Time, 1)
+		now <- time.Now()
+		return now
+	}
+	f.run("release show -watch assistant-1", ": running", ": done")
 }
 
 // TestReleaseShow_FailsWhenTheReleaseStops holds that a script which follows a release does not take it for done.
