@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/image"
@@ -315,6 +317,31 @@ func TestRun_RefusesInvalidCommands(t *testing.T) {
 	if got := f.auditedActions(); len(got) > 0 {
 		t.Errorf("audited actions = %v, want none", got)
 	}
+}
+
+// damagedAccounts cannot read the account of an organization.
+type damagedAccounts struct {
+	billing.Store
+	organization string
+}
+
+func (s damagedAccounts) Account(ctx context.Context, id string) (billing.Account, error) {
+	if id == s.organization {
+		return billing.Account{}, errors.New("plan: want a text")
+	}
+	return s.Store.Account(ctx, id)
+}
+
+// TestList_NamesTheRecordThatIsDamaged holds that it hides no other organization.
+func TestList_NamesTheRecordThatIsDamaged(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if _, err := f.client.Directory().Ensure(t.Context(), "org_0", organization.User{}); err != nil {
+		t.Fatal(err)
+	}
+	f.operator.Accounts = damagedAccounts{Store: f.operator.Accounts, organization: "org_0"}
+	f.fail("list", "organization org_0: plan: want a text")
+	f.wantWords("list", f.out.String(), []string{org, "hobby"})
 }
 
 // TestRun_RefusesFlagsThatAreEmpty holds that a variable of a shell that is not set leads to no other command: a

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -15,8 +16,9 @@ import (
 // listPage is the page size of list.
 const listPage = 200
 
-// list prints one line per organization.
+// list prints one line per organization. A record that cannot be read does not hide the others.
 func list(ctx context.Context, d operator, _ options) error {
+	var unreadable []error
 	table := tabwriter.NewWriter(d.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ORGANIZATION\tPLAN\tSTATUS\tSUBSCRIPTION\tAGENTS\tSINCE")
 	for after := ""; ; {
@@ -29,14 +31,18 @@ func list(ctx context.Context, d operator, _ options) error {
 			if fault.Is(err, fault.NotFound) {
 				continue
 			}
-			if err != nil {
+			if fault.Is(err, fault.Unavailable) {
 				return err
+			}
+			if err != nil {
+				unreadable = append(unreadable, fmt.Errorf("organization %s: %w", id, err))
+				continue
 			}
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", a.ID, a.Plan, a.Status, subscription(a), a.Usage.Agents,
 				date(a.CreatedAt))
 		}
 		if len(ids) < listPage {
-			return table.Flush()
+			return errors.Join(append(unreadable, table.Flush())...)
 		}
 		after = ids[len(ids)-1]
 	}
