@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/testtier"
 )
 
@@ -263,6 +264,21 @@ func TestReadme_KeepsThePrivateKeyOutOfBuilds(t *testing.T) {
 		} else if name := filepath.Base(path); !slices.Contains(ignored, "/"+name) {
 			t.Errorf("git does not ignore %s", name)
 		}
+	}
+}
+
+// TestReadme_TestsReleasesOnAPlanWithAPrice holds that the organization of the smoke test gets a plan before its API
+// key, and that its agents do not count to the maximum of free agents: at the maximum, every release would fail its
+// test.
+func TestReadme_TestsReleasesOnAPlanWithAPrice(t *testing.T) {
+	t.Parallel()
+	before, _, found := strings.Cut(read(t, "README.md"), "apikeys create -organization ORG -name smoke")
+	set := regexp.MustCompile(`set-plan -organization ORG -plan (\w+)`).FindStringSubmatch(before)
+	if !found || set == nil {
+		t.Fatal("README.md makes the key of the smoke test for an organization without a plan")
+	}
+	if p, err := plan.Get(plan.ID(set[1])); err != nil || p.Free() {
+		t.Errorf("the organization of the smoke test gets the plan %s (%v), want one with a price", set[1], err)
 	}
 }
 
