@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	gcp "cloud.google.com/go/firestore"
+
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
@@ -350,6 +352,15 @@ func TestWebhookWorkerStore_ListsWhatIsDueAndEnabled(t *testing.T) {
 	must(t, err)
 	if !slices.Equal(due, []string{ids[1], ids[0]}) {
 		t.Errorf("due are %v, want the first two of %v, longest overdue first", due, ids)
+	}
+	// A webhook whose record can't be decoded is always due. It hides no other.
+	ref, _ := c.ref(webhookCollection, ids[1])
+	_, err = ref.Update(t.Context(), []gcp.Update{{Path: "lanes", Value: "none"}})
+	must(t, err)
+	due, err = worker.ListDue(t.Context(), now, 1)
+	must(t, err)
+	if !slices.Equal(due, ids[:1]) {
+		t.Errorf("the first that is due is %v, want %v: the record of %s can't be decoded", due, ids[:1], ids[1])
 	}
 	// Webhooks of another organization are not in the list.
 	_, err = c.Webhooks().Create(agentFixture(c).Tenant(t, plan.Hobby).Ctx, newWebhook())

@@ -42,7 +42,8 @@ type WorkerStore interface {
 	Update(ctx context.Context, w Webhook, done Done, change func(*Webhook) error) (Webhook, error)
 	// LoadDeliveries reads deliveries; those that do not exist are left out. Errors: Unavailable.
 	LoadDeliveries(ctx context.Context, ids ...string) (map[string]Delivery, error)
-	// ListDue reads the ids of webhooks whose DueAt is at or before now, longest overdue first. Errors: Unavailable.
+	// ListDue reads the ids of webhooks whose DueAt is at or before now, longest overdue first. It reports records that
+	// can't be decoded and leaves them out. Errors: Unavailable.
 	ListDue(ctx context.Context, now time.Time, limit int) ([]string, error)
 	// ListEnabled reads the ids of an organization's enabled webhooks. Errors: Unavailable.
 	ListEnabled(ctx context.Context, organizationID string) ([]string, error)
