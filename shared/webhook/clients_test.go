@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -335,6 +336,34 @@ func TestDeliver_KeepsTheAttemptsBeforeAWebhookWasEnabled(t *testing.T) {
 	w.deliver()
 	if d := w.deliveries[id]; d.Status != webhook.Succeeded || len(d.Attempts) != 3 {
 		t.Errorf("the delivery is %s with %d attempts, want succeeded with 3", d.Status, len(d.Attempts))
+	}
+}
+
+// TestSetURL_GivesAnotherReceiverItsOwnThreeDays: the former receiver was down for them, and the first attempt at the
+// other one fails.
+func TestSetURL_GivesAnotherReceiverItsOwnThreeDays(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		url  string
+		want webhook.Status
+	}{
+		"another receiver":  {url: "https://other.example.com", want: webhook.Enabled},
+		"the same receiver": {want: webhook.Disabled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.answer = down
+			w.happen("a")
+			w.deliver()
+			w.wait(73 * time.Hour)
+			w.change(func(r *webhook.Webhook) { r.SetURL(cmp.Or(row.url, r.URL)) })
+			w.happen("b")
+			w.deliver()
+			if got := w.record(); got.Status != row.want {
+				t.Errorf("the webhook is %s, failing since %v, want %s", got.Status, got.FailingSince, row.want)
+			}
+		})
 	}
 }
 

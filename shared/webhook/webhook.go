@@ -117,6 +117,13 @@ func (w Webhook) sameSettings(other Webhook) bool {
 	return w.URL == other.URL && slices.Equal(w.Types, other.Types) && w.EnabledAt.Equal(other.EnabledAt)
 }
 
+// SetURL makes the webhook send to a receiver. What a former one refused says nothing about another one.
+func (w *Webhook) SetURL(url string) {
+	if url != w.URL {
+		w.URL, w.FailingSince = url, time.Time{}
+	}
+}
+
 // Enable makes a new webhook deliver, or one deliver again that was disabled. It continues where it stopped, as far as
 // events are kept.
 func (w *Webhook) Enable(now time.Time) {
