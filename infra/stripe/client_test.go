@@ -235,3 +235,25 @@ func TestVerifySignature_AcceptsOneOfSeveral(t *testing.T) {
 		}
 	}
 }
+
+// TestListLive_LeavesOutWhatIsGone: a subscription is deleted with its customer between the list and its look-up.
+func TestListLive_LeavesOutWhatIsGone(t *testing.T) {
+	t.Parallel()
+	sold := func(id string) string {
+		return `{"id": "` + id + `", "status": "active", "customer": "cus_1", "metadata": {"organization_id": "org_1"},
+			"items": {"data": [{"id": "si_1", "price": {"id": "price_1", "metadata": {"plan": "pro"}}}]}}`
+	}
+	stripe := &transport{answers: []answer{
+		{status: 200, body: `{"data": [` + sold("sub_1") + `, ` + sold("sub_2") + `]}`},
+		{status: 404, body: refusal("resource_missing")},
+		{status: 200, body: sold("sub_2")},
+	}}
+	p := &Payments{
+		timeout: time.Minute,
+		client:  &client{http: &http.Client{Transport: stripe}, url: "https://stripe.example", key: "sk_test_1"},
+	}
+	live, err := p.ListLive(t.Context(), "org_1", "cus_1")
+	if err != nil || len(live) != 1 || live[0].ID != "sub_2" {
+		t.Errorf("ListLive = %+v, %v, want sub_2", live, err)
+	}
+}

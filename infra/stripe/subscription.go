@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -88,6 +89,9 @@ func (p *Payments) ListLive(ctx context.Context, organizationID, customerID stri
 			continue
 		}
 		s, err := p.retrieve(ctx, l.ID) // with its schedule, which lists cannot expand
+		if fault.Is(err, fault.NotFound) {
+			continue // it was deleted with its customer since it was listed
+		}
 		if err != nil {
 			return nil, err
 		}

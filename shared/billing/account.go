@@ -45,10 +45,11 @@ func (a *Account) ApplySubscription(current Subscription, now time.Time) {
 	a.deriveStatus(now)
 }
 
-// Suspend sets whether the operator withholds the service.
+// Suspend sets whether the operator withholds the service. The next fetch, which is due then, closes the pages on which
+// the organization could pay for it.
 func (a *Account) Suspend(suspended bool, now time.Time) {
 	if a.Suspended != suspended {
-		a.Suspended = suspended
+		a.Suspended, a.FetchedAt = suspended, time.Time{}
 		a.deriveStatus(now)
 	}
 }

@@ -16,8 +16,8 @@ var errForeign = errors.New("the payment provider has no such subscription of th
 
 // refresh applies the provider's present state of an organization's subscriptions to its account: of the account's, of
 // the one that an event names, if any, and of all live ones of their customers. So a subscription that was bought in
-// addition to the account's takes its place when that ends. Errors: errForeign, after all that is known was applied;
-// Unavailable.
+// addition to the account's takes its place when that ends. It closes checkout pages that must sell no more. Errors:
+// errForeign, after all that is known was applied; Unavailable.
 func refresh(ctx context.Context, from Subscriptions, a *Account, named string, now time.Time) error {
 	known := a.Subscription
 	var current []Subscription
@@ -64,14 +64,26 @@ func refresh(ctx context.Context, from Subscriptions, a *Account, named string, 
 	for _, s := range current {
 		a.ApplySubscription(s, now)
 	}
+	fetched := a.FetchedAt
 	a.FetchedAt = now
 	reportSeveral(ctx, a.ID, current)
-	if bought := a.Subscription; bought.Live() && bought.CustomerID != "" && (bought.ID != known.ID || !known.Live()) {
-		if err := from.EndCheckouts(ctx, bought.CustomerID); err != nil {
-			return err
-		}
+	if !a.closesPages(known, fetched) {
+		return foreign
+	}
+	if err := from.EndCheckouts(ctx, a.Subscription.CustomerID); err != nil {
+		// The customer does not wait for it. The next fetch, in an hour, tries it again.
+		slog.WarnContext(ctx, "checkout pages could not be closed", "organization_id", a.ID, "error", err)
+		a.FetchedAt = now.Add(urgentFetchInterval - fetchInterval)
 	}
 	return foreign
+}
+
+// closesPages reports whether the organization must not pay on the pages that it opened: it has bought a subscription
+// since they were last closed, or is suspended. known was its subscription before, fetched at a time.
+func (a Account) closesPages(known Subscription, fetched time.Time) bool {
+	s := a.Subscription
+	bought := s.Live() && s.ID != "" && (s.ID != known.ID || !known.Live() || fetched.Before(s.StartedAt))
+	return s.CustomerID != "" && (bought || a.Suspended)
 }
 
 func fetchOwn(ctx context.Context, from Subscriptions, organizationID, id string) (Subscription, error) {

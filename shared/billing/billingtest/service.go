@@ -78,6 +78,8 @@ func TestService(t *testing.T, open func(*testing.T) Fixture) {
 		"an event after a subscription that is unknown now counts":  eventAfterAnUnknown,
 		"a lost first event is made up for":                         lostFirstEvent,
 		"a payment closes the other pages":                          checkoutsEnd,
+		"a plan does not wait for the other pages":                  checkoutsStay,
+		"a suspension closes the pages":                             suspensionEndsCheckouts,
 		"an agent of who has paid is not paused":                    paidWhileEnforcing,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,8 +20,9 @@ import (
 type seller struct {
 	fakeProvider
 	sold map[string]billing.State
-	// ended are the customers whose checkout pages were closed.
+	// ended are the customers whose checkout pages were closed, and stuck is true while none can be.
 	ended []string
+	stuck bool
 }
 
 // sell sells subscriptions to an organization.
@@ -57,6 +58,9 @@ func (s *seller) ListLive(_ context.Context, organizationID, customerID string) 
 
 // EndCheckouts implements billing.Subscriptions.
 func (s *seller) EndCheckouts(_ context.Context, customerID string) error {
+	if s.stuck {
+		return fault.New(fault.Unavailable, "payment_provider_unavailable", "It is away.")
+	}
 	s.ended = append(s.ended, customerID)
 	return nil
 }
@@ -236,6 +240,44 @@ func checkoutsEnd(t *testing.T, w Fixture) {
 	w.handle(ctx, t, s, "sub_1", "sub_1")
 	if want := []string{"cus_1"}; !slices.Equal(s.ended, want) {
 		t.Errorf("billingtest: the pages of %v were closed, want of %v once", s.ended, want)
+	}
+}
+
+// checkoutsStay buys a plan while no page can be closed. The enforcer closes them later.
+func checkoutsStay(t *testing.T, w Fixture) {
+	id, ctx := w.tenant(t)
+	s := &seller{stuck: true}
+	s.sell(id, bought("sub_1", plan.Pro, 0))
+	w.handle(ctx, t, s, "sub_1")
+	w.wantPlan(t, id, plan.Pro)
+	e := w.sellerEnforcer(s)
+	e.runAfter(t, 0)
+	s.stuck = false
+	e.runAfter(t, 2*time.Hour)
+	e.runAfter(t, 26*time.Hour)
+	if want := []string{"cus_1"}; !slices.Equal(s.ended, want) {
+		t.Errorf("billingtest: the pages of %v were closed, want of %v once", s.ended, want)
+	}
+}
+
+// suspensionEndsCheckouts suspends an organization that has a page to pay on.
+func suspensionEndsCheckouts(t *testing.T, w Fixture) {
+	id, ctx := w.tenant(t)
+	s := &seller{}
+	if err := billing.RememberCustomer(ctx, w.Processes[0], id, "cus_1", now()); err != nil {
+		t.Fatal(err)
+	}
+	e := w.sellerEnforcer(s)
+	e.runAfter(t, 2*time.Hour)
+	if len(s.ended) > 0 {
+		t.Errorf("billingtest: the pages of %v were closed, want none yet", s.ended)
+	}
+	if err := w.sellerService(s).Suspend(ctx, id, true); err != nil {
+		t.Fatal(err)
+	}
+	e.runAfter(t, time.Minute)
+	if want := []string{"cus_1"}; !slices.Equal(s.ended, want) {
+		t.Errorf("billingtest: the pages of %v were closed, want of %v", s.ended, want)
 	}
 }
 
