@@ -220,7 +220,7 @@ func (a Agent) mergeFiles(specs *[]FileSpec) (files []File, changed bool, err er
 		switch {
 		case s.Content == nil && s.Secret == nil && known < 0:
 			found = append(found, fault.ValueError(loc, "the agent has no such file: give it content or a secret"))
-		case s.Secret != nil && !a.HasSecret(*s.Secret):
+		case s.Secret != nil && (*s.Secret == importURL || !a.HasSecret(*s.Secret)):
 			found = append(found, fault.ValueError(append(loc, "secret"), noSuchSecret))
 		}
 		file := s.file(former)

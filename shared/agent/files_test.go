@@ -88,7 +88,7 @@ func TestApply_ReplacesFiles(t *testing.T) {
 	t.Parallel()
 	start := func() agent.Agent {
 		a := in(agent.Running)
-		a.Env = []agent.EnvVar{{Key: "MY_TOKEN", SecretVersion: 1}}
+		a.Env = []agent.EnvVar{{Key: "AGENT_IMPORT_URL", SecretVersion: 1}, {Key: "MY_TOKEN", SecretVersion: 1}}
 		a.Files = agent.Files([]agent.FileSpec{
 			{Path: "/data/b", Content: new("b")}, {Path: "/config/a", Secret: new("MY_TOKEN"), Mode: "0400"},
 		})
@@ -120,6 +120,10 @@ func TestApply_ReplacesFiles(t *testing.T) {
 		},
 		"an unknown secret": {
 			files:       &[]agent.FileSpec{{Path: "/data/b", Secret: new("NONE")}},
+			wantRefused: true,
+		},
+		"the URL of its archive": {
+			files:       &[]agent.FileSpec{{Path: "/data/b", Secret: new("AGENT_IMPORT_URL")}},
 			wantRefused: true,
 		},
 		"a new file without content": {files: &[]agent.FileSpec{{Path: "/data/c"}}, wantRefused: true},

@@ -92,6 +92,34 @@ func TestMove_TakesAnAgentBackThatDoesNotStart(t *testing.T) {
 	do(t, a.StartMove(elsewhere(), false, at(50)))
 }
 
+// TestMove_TakesAnAgentWithoutAPodBackThatCannotArrive: its client stops it after it has left.
+func TestMove_TakesAnAgentWithoutAPodBackThatCannotArrive(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		act       agent.Trigger
+		permanent bool
+		outage    bool
+		wantBack  bool
+	}{
+		"stopped":                   {act: agent.Stop, permanent: true, wantBack: true},
+		"paused":                    {act: agent.Pause, permanent: true, wantBack: true},
+		"a failure that may pass":   {act: agent.Stop},
+		"an outage":                 {act: agent.Stop, permanent: true, outage: true},
+		"one that is being deleted": {act: agent.Delete, permanent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := departed(t)
+			home := a.Move.From
+			do(t, a.Act(row.act, agent.Manual, at(5)))
+			f := agent.Failure{Code: "snapshots_missing", Message: "The cell takes no snapshots.", Outage: row.outage}
+			equal(t, "the work has ended", a.FailRun(f, row.permanent, at(6)), row.wantBack)
+			equal(t, "the agent is where it was", agent.Place{Cell: a.Cell, Region: a.Region} == home, row.wantBack)
+			equal(t, "a worker goes on", a.Converged(), false)
+		})
+	}
+}
+
 func TestMove_EndsIfTheSnapshotFails(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*agent.Agent){

@@ -230,13 +230,16 @@ func (a *Agent) Retry(f Failure, now time.Time) {
 
 // FailRun records the failure of a worker run and reports whether that ended the work. Only the agent's own failure
 // does: a permanent one, one at the deadline, or one of too many before the objects are applied. A removal and an
-// outage are retried forever.
+// outage are retried forever. So is all else of an agent without a pod, unless the agent can go back to another cell.
 func (a *Agent) FailRun(f Failure, permanent bool, now time.Time) (ended bool) {
 	if f.Code == CodeValueUnavailable && a.Deadline.IsZero() && a.ApplyDue() {
 		a.Deadline = now.Add(ProvisioningTimeout) // its creation ended halfway, and may never be repeated
 	}
 	switch {
-	case !a.WantsPod() || f.Outage:
+	case f.Outage:
+	case permanent && a.Arrives() && a.Status != Deleting: // with or without a pod, it can go back
+		ended = true
+	case !a.WantsPod():
 	case permanent:
 		ended = true
 	case a.Expired(now):
