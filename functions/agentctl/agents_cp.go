@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +73,7 @@ type remote struct {
 // tar runs tar in the container.
 func (r remote) tar(ctx context.Context, input io.Reader, output io.Writer, args ...string) error {
 	params := client.TerminalParams{Command: append([]string{"tar"}, args...), Plain: true}
-	s, err := openSession(ctx, r.api, r.agentID, params)
+	s, err := openSession(ctx, r.api, r.agentID, params, handshakeTime)
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,10 @@ func pack(w io.Writer, from, name string) error {
 		}
 		return copyFile(archive, file)
 	})
-	return errors.Join(err, archive.Close())
+	if err != nil {
+		return err // without the trailer: a part must not look like the whole
+	}
+	return archive.Close()
 }
 
 func copyFile(to io.Writer, name string) error {
@@ -167,7 +171,8 @@ func (r remote) download(ctx context.Context, from, to string) error {
 		read.CloseWithError(err)
 		unpacked <- err
 	}()
-	err := r.tar(ctx, strings.NewReader(""), write, "-cf", "-", "-C", path.Dir(from), path.Base(from))
+	// A name that begins with - is no option.
+	err := r.tar(ctx, strings.NewReader(""), write, "-cf", "-", "-C", path.Dir(from), "./"+path.Base(from))
 	write.CloseWithError(err)
 	if local := <-unpacked; err == nil {
 		return local
@@ -219,11 +224,30 @@ func unpack(from io.Reader, name, to string) error {
 	}
 }
 
+// writeFile writes a file. What is incomplete never has its name. What is there already and no file, such as a device
+// or a link, is written to; a file keeps its permissions.
 func writeFile(root *os.Root, name string, mode fs.FileMode, content io.Reader) error {
-	file, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode|0o200)
+	part := filepath.Join(filepath.Dir(name), ".agentctl-"+rand.Text()+".part")
+	flags := os.O_CREATE | os.O_WRONLY | os.O_EXCL
+	if there, err := root.Lstat(name); err == nil {
+		mode = there.Mode().Perm()
+		if !there.Mode().IsRegular() || mode&0o200 == 0 { // the system refuses to open what is read-only
+			part, flags = name, os.O_WRONLY|os.O_TRUNC
+		}
+	}
+	file, err := root.OpenFile(part, flags, mode|0o200)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(file, content)
-	return errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); part == name {
+		return err
+	}
+	if err == nil {
+		err = root.Rename(part, name)
+	}
+	if err != nil {
+		_ = root.Remove(part)
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package agentctl_test
 
 import (
+	"archive/tar"
 	"context"
 	"io/fs"
 	"maps"
@@ -43,11 +44,12 @@ func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 		{name: "a file here", from: "AGENT/data/text", to: "LOCAL/new/other", want: "LOCAL/new/other"},
 		{name: "a file into a directory here", from: "AGENT/data/text", to: "LOCAL/dir/", want: "LOCAL/dir/text"},
 		{name: "a file into a new directory", from: "AGENT/data/text", to: "LOCAL/new/", want: "LOCAL/new/text"},
+		{name: "a file whose name begins with -", from: "AGENT/-rf", to: "LOCAL/new/", want: "LOCAL/new/-rf"},
 		{name: "a file to two dots", from: "AGENT/data/text", to: "LOCAL/dir/sub/..", want: "LOCAL/dir/text"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			for _, name := range []string{"LOCAL/note", "LOCAL/dir/sub/file", "AGENT/data/text"} {
+			for _, name := range []string{"LOCAL/note", "LOCAL/dir/sub/file", "AGENT/data/text", "AGENT/-rf"} {
 				name = filepath.Join(dir, name)
 				if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
 					t.Fatal(err)
@@ -81,6 +83,45 @@ func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 	refused.wantCode(t, agentctl.ExitFailed, "tar in the container ended with exit code ")
 	if strings.Contains(refused.Stderr, `\x0a`) {
 		t.Errorf("what tar says is in one line: %s", refused.Stderr)
+	}
+}
+
+// TestCopy_LeavesNoPartOfAFile downloads a file whose connection breaks in the middle, over one that is there.
+func TestCopy_LeavesNoPartOfAFile(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	defer a.onNudge(t, func(id string) { a.Reconcile(t, id) })() // ends before the test's context
+	whole := false
+	a.Containers.Install("tar", func(_ context.Context, p *agentexectest.Process) int {
+		archive := tar.NewWriter(p.Stdout)
+		_ = archive.WriteHeader(&tar.Header{Name: "./text", Typeflag: tar.TypeReg, Mode: 0o644, Size: 2048})
+		_, _ = archive.Write(make([]byte, 1024))
+		if !whole {
+			return 1
+		}
+		_, _ = archive.Write(make([]byte, 1024))
+		_ = archive.Close()
+		return 0
+	})
+	c := a.admin()
+	c.run(t, "agents", "create", "my-agent", "--wait").ok(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "text"), []byte("former"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.run(t, "agents", "cp", "my-agent:/data/text", dir+"/text").
+		wantCode(t, agentctl.ExitFailed, "tar in the container ended with exit code 1")
+	if got, err := os.ReadFile(filepath.Join(dir, "text")); err != nil || string(got) != "former" {
+		t.Errorf("the file has %d bytes (%v), want those that it had", len(got), err)
+	}
+	whole = true
+	c.run(t, "agents", "cp", "my-agent:/data/text", dir+"/text").ok(t)
+	if got := filesBelow(t, dir); !maps.Equal(got, map[string]bool{"text": true}) {
+		t.Errorf("the directory has %v, want the file only", got)
+	}
+	info, err := os.Stat(filepath.Join(dir, "text"))
+	if err != nil || info.Size() != 2048 || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v (%v), want all of it, with the permissions that it had", info, err)
 	}
 }
 

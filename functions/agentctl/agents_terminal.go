@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/spf13/cobra"
@@ -41,7 +43,7 @@ func (t *tool) agentTerminal() *cobra.Command {
 func (t *tool) runTerminal(ctx context.Context, api *client.Client, agentID string, command []string) error {
 	in, isFile := t.app.Stdin.(*os.File)
 	plain := !t.app.Terminal.In || !t.app.Terminal.Out || !isFile
-	s, err := openSession(ctx, api, agentID, client.TerminalParams{Command: command, Plain: plain})
+	s, err := openSession(ctx, api, agentID, client.TerminalParams{Command: command, Plain: plain}, handshakeTime)
 	if err != nil {
 		return err
 	}
@@ -66,9 +68,12 @@ type session struct {
 // maxAnswer is more than any frame of the API.
 const maxAnswer = 2 << 20
 
+// handshakeTime is how long a session waits for the API's answer. A proxy may have lost the request.
+const handshakeTime = 2 * time.Minute
+
 // openSession starts a command. An answer that is no WebSocket has the API's error.
 func openSession(
-	ctx context.Context, api *client.Client, agentID string, params client.TerminalParams,
+	ctx context.Context, api *client.Client, agentID string, params client.TerminalParams, within time.Duration,
 ) (*session, error) {
 	address, header, err := api.TerminalAddress(ctx, agentID, params)
 	if err != nil {
@@ -77,12 +82,17 @@ func openSession(
 	noRedirects := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // the request has a token
 	}}
-	conn, answer, err := websocket.Dial(ctx, address, &websocket.DialOptions{ //nolint:bodyclose // the library does
+	dialing, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	conn, answer, err := websocket.Dial(dialing, address, &websocket.DialOptions{ //nolint:bodyclose // the library does
 		HTTPClient: noRedirects, HTTPHeader: header, Subprotocols: []string{channel.Protocol},
 	})
 	if err != nil {
 		if answer != nil && answer.Body != nil {
 			return nil, refusalOf(answer, err)
+		}
+		if dialing.Err() != nil && ctx.Err() == nil {
+			err = &url.Error{Op: "open", URL: address, Err: fmt.Errorf("no answer within %s", within)}
 		}
 		return nil, err
 	}
