@@ -137,7 +137,8 @@ func (g *Gate) pass(k *link, far net.Conn) {
 var errSilent = errors.New("the connection was silent for too long")
 
 // copy copies until the source ends, and passes that on. A deadline interrupts it, which is when it learns whether
-// something was copied, and whether the gate drains.
+// something was copied, and whether the gate drains. A receiver that takes nothing for so long ends it, too: once the
+// other direction has ended, nothing else would.
 func (g *Gate) copy(to, from net.Conn, used *atomic.Int64, count func(float64)) error {
 	for {
 		idle := g.o.Timeouts.Idle
@@ -146,6 +147,8 @@ func (g *Gate) copy(to, from net.Conn, used *atomic.Int64, count func(float64)) 
 			idle = g.o.Timeouts.TunnelIdle
 			_ = from.SetReadDeadline(time.Now().Add(idle / 2)) //nolint:mnd // see Timeouts
 		}
+		stuck := time.Now().Add(idle + idle/2) //nolint:mnd // later than any read ends
+		_ = to.SetWriteDeadline(stuck)
 		n, err := io.Copy(to, from)
 		count(float64(n))
 		if n > 0 {
@@ -156,6 +159,8 @@ func (g *Gate) copy(to, from net.Conn, used *atomic.Int64, count func(float64)) 
 			return closeWrite(to)
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
+		case !time.Now().Before(stuck):
+			return errSilent // what was read is lost
 		case time.Now().UnixNano()-used.Load() >= int64(idle):
 			return errSilent
 		}

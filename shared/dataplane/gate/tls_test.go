@@ -287,6 +287,36 @@ func TestTLS_EndsWhatIsSilent(t *testing.T) {
 	}
 }
 
+// TestTLS_EndsWhatIsNotRead: the agent sends no more, and reads nothing of what the host sends without end.
+func TestTLS_EndsWhatIsNotRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, idle(100*time.Millisecond))
+	w.set(agentAddress, agentID, allow("api.example.com"))
+	l := listen(t)
+	defer l.Close() //nolint:errcheck // nothing depends on it
+	w.host("api.example.com:443", l.Addr().String())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close() //nolint:errcheck // as above
+		for some := make([]byte, 64<<10); err == nil; {
+			_, err = c.Write(some)
+		}
+	}()
+	c := w.open(t, agentAddress, w.tls)
+	_, _ = c.Write(hello(t, "api.example.com"))
+	_ = c.(*net.TCPConn).CloseWrite()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the connection to the host is open a minute after the agent has stopped reading")
+	}
+}
+
 // TestTLS_ADeadHostDelaysNoOther: one that never answers takes a connection of its agent, and nothing else.
 func TestTLS_ADeadHostDelaysNoOther(t *testing.T) {
 	t.Parallel()
