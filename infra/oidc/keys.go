@@ -13,8 +13,8 @@ import (
 
 const (
 	// fetchInterval is the minimum time between two fetches once some keys are known. A flood of tokens with made-up
-	// key ids costs the issuer one request an interval. A rotated key is mostly known immediately, at the latest after
-	// one interval.
+	// key ids costs the issuer two requests an interval. A rotated key is mostly known immediately, at the latest
+	// after one interval.
 	fetchInterval = 30 * time.Second
 	// firstInterval is the minimum time between two fetches while no key is known. It is shorter because no user can
 	// sign in until a fetch succeeds.

@@ -162,9 +162,27 @@ func TestKeys_AreFoundWhereTheIssuerMovesThem(t *testing.T) {
 		}
 	})
 	f.advance(31 * time.Second)
-	mustRefuse(t, f.verify(t, f.signedBy("k3", 0))) // finds out that the keys are elsewhere
-	f.advance(31 * time.Second)
 	mustAccept(t, f.verify(t, f.signedBy("k3", 0)))
+}
+
+// TestKeys_AreFoundWhereTheIssuerMovesThemThoughItServesFormerOnes: the former address goes on to answer.
+func TestKeys_AreFoundWhereTheIssuerMovesThemThoughItServesFormerOnes(t *testing.T) {
+	t.Parallel()
+	f := newSessionFixture(t)
+	mustAccept(t, f.verify(t, f.signedBy("k1", 0)))
+	moved, _ := json.Marshal(publicJWK("k2", testKey(1)))
+	f.answerWith(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/keys":
+			f.serve(w, r)
+		case "/moved":
+			_, _ = fmt.Fprintf(w, `{"keys":[%s]}`, moved)
+		default:
+			_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, f.URL, f.URL+"/moved")
+		}
+	})
+	f.advance(31 * time.Second)
+	mustAccept(t, f.verify(t, f.signedBy("k2", 1)))
 }
 
 func TestKeys_OutageAtTheFirstTokenIsUnavailableUntilTheIssuerRecovers(t *testing.T) {

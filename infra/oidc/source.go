@@ -31,8 +31,6 @@ type source struct {
 	client *http.Client
 	// keysURL is the address of the keys. It is empty until it is discovered.
 	keysURL string
-	// failed is set if the keys were not at keysURL: the issuer may have moved them.
-	failed bool
 }
 
 func newSource(issuer string, client *http.Client) *source {
@@ -40,16 +38,14 @@ func newSource(issuer string, client *http.Client) *source {
 }
 
 // fetch downloads the issuer's keys. An answer without a usable key is an error: a fault of the issuer is more likely
-// than an issuer that refuses every user.
+// than an issuer that refuses every user. It discovers the address each time, because one from which the issuer has
+// moved its keys may go on to answer with the former ones. While the discovery fails, the last address is good enough.
 func (s *source) fetch(ctx context.Context) (map[string]*key, error) {
-	if s.keysURL == "" || s.failed {
-		u, err := s.discover(ctx)
-		if err != nil && s.keysURL == "" {
-			return nil, fmt.Errorf("discover the keys of issuer %s: %w", s.issuer, err)
-		}
-		s.keysURL = cmp.Or(u, s.keysURL)
+	u, err := s.discover(ctx)
+	if err != nil && s.keysURL == "" {
+		return nil, fmt.Errorf("discover the keys of issuer %s: %w", s.issuer, err)
 	}
-	s.failed = true
+	s.keysURL = cmp.Or(u, s.keysURL)
 	body, err := s.downloadKeys(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("fetch the keys of issuer %s: %w", s.issuer, err)
@@ -58,7 +54,6 @@ func (s *source) fetch(ctx context.Context) (map[string]*key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the keys of issuer %s: %w", s.issuer, err)
 	}
-	s.failed = false
 	return keys, nil
 }
 
