@@ -1,9 +1,11 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,7 +26,16 @@ func (c *Client) Do(
 	if err != nil {
 		return nil, err
 	}
-	return retry(ctx, c.retry, func() (*http.Response, error) { return c.once(ctx, q) })
+	answer, err := retry(ctx, c.retry, func() (*http.Response, error) { return c.once(ctx, q) })
+	if err != nil || q.rehearsal == nil {
+		return answer, err
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxBody))
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		return nil, err
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(text))
+	return answer, q.decode(text, q.rehearsal)
 }
 
 // checkPath returns a path that cannot leave the base URL, because the request carries a token.

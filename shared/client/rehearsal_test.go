@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"io"
 	"net/http"
 	"testing"
 
@@ -53,14 +54,20 @@ func TestDryRun_SendsNoCallThatTheAPIWouldCarryOut(t *testing.T) {
 // TestDryRun_KeepsTheQueryOfAPath rehearses a call that no method of the client sends.
 func TestDryRun_KeepsTheQueryOfAPath(t *testing.T) {
 	t.Parallel()
-	s := &schedule{answers: []answer{{body: `{}`}}}
+	body := `{"would": {"status": "stopped"}, "agent": {"id": "a"}}`
+	s := &schedule{answers: []answer{{body: body}}}
 	path := "/api/v1/agents/a/later?mode=new"
-	res, err := serve(t, s).Do(t.Context(), http.MethodPost, path, nil, client.DryRun(&client.Rehearsal{}))
+	var rehearsal client.Rehearsal
+	res, err := serve(t, s).Do(t.Context(), http.MethodPost, path, nil, client.DryRun(&rehearsal))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := res.Body.Close(); err != nil {
-		t.Error(err)
+	defer res.Body.Close() //nolint:errcheck // only read
+	if got, err := io.ReadAll(res.Body); err != nil || string(got) != body {
+		t.Errorf("the answer is %q (%v), want %q", got, err, body)
+	}
+	if rehearsal.Would.Status != client.AgentStatusStopped || rehearsal.Agent.ID != "a" {
+		t.Errorf("the rehearsal is %+v, want that of a stopped agent", rehearsal)
 	}
 	if got := s.requests[0].URL.RawQuery; got != "mode=new&dry_run=true" {
 		t.Errorf("the query is %q, want mode=new&dry_run=true", got)

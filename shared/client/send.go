@@ -76,6 +76,11 @@ func (c *Client) send(ctx context.Context, r call, out any, options []CallOption
 	if err != nil || out == nil {
 		return err
 	}
+	return q.decode(text, out)
+}
+
+// decode decodes an answer into out.
+func (q *request) decode(text []byte, out any) error {
 	if err := json.Unmarshal(text, out); err != nil {
 		return fmt.Errorf("the answer to %s %s is not the expected JSON. "+
 			"Check that the base URL is that of the API: %w", q.method, q.target, err)
