@@ -138,6 +138,7 @@ func TestPolicies_AdmitCustomImages(t *testing.T) {
 		"a repository that is not allowed":     digestOf("a.example/other/tool", "1"),
 		"a name that begins in the same way":   digestOf("a.example/teams/tool", "1"),
 		"an allowed registry within the name":  digestOf("c.example/a.example/team/tool", "1"),
+		"a path that leads out of the registry": digestOf("a.example/team/../other/tool", "1"),
 		"a tag":                                "a.example/team/tool:latest",
 		"a digest of another length":           digestOf("a.example/team/tool", "1") + "1",
 		"a second reference after a separator": "a.example/team/tool " + digestOf("x", "1"),
