@@ -305,6 +305,37 @@ func TestWebhookWorkerStore_ReportsItsEvents(t *testing.T) {
 	}
 }
 
+func TestLoadDeliveries_LeavesOutWhatIsUnreadable(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentFixture(c).Tenant(t, plan.Hobby)
+	created, err := c.Webhooks().Create(org.Ctx, newWebhook())
+	must(t, err)
+	worker := c.WebhookWorkerStore()
+	read, err := worker.Load(t.Context(), created.ID)
+	must(t, err)
+	var done webhook.Done
+	for i := range 2 {
+		done.Deliveries = append(done.Deliveries, webhook.NewTest(read, uint64(i), agenttest.Now()))
+	}
+	read, err = worker.Update(t.Context(), read, done, func(*webhook.Webhook) error { return nil })
+	must(t, err)
+	broken, kept := done.Deliveries[0], done.Deliveries[1]
+	ref, _ := c.ref(deliveryCollection, broken.ID)
+	_, err = ref.Update(t.Context(), []gcp.Update{{Path: "attempts", Value: "none"}})
+	must(t, err)
+	found, err := worker.LoadDeliveries(t.Context(), broken.ID, kept.ID)
+	must(t, err)
+	if _, ok := found[kept.ID]; !ok || len(found) != 1 {
+		t.Errorf("found %v, want %s only", found, kept.ID)
+	}
+	_, err = worker.Update(t.Context(), read, done, func(*webhook.Webhook) error { return nil })
+	must(t, err)
+	if found, err = worker.LoadDeliveries(t.Context(), broken.ID); err != nil || len(found) != 1 {
+		t.Errorf("found %v, %v after the delivery was written again, want it", found, err)
+	}
+}
+
 // Firestore deletes a delivery some days after its end.
 func TestWebhooks_ShowNoDeliveryAfterItsEnd(t *testing.T) {
 	t.Parallel()

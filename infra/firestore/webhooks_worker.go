@@ -71,7 +71,8 @@ func (s *WebhookWorkerStore) Update(ctx context.Context, w webhook.Webhook, done
 	return w, err
 }
 
-// LoadDeliveries implements webhook.WorkerStore.
+// LoadDeliveries implements webhook.WorkerStore. It reports a record that can't be decoded and leaves it out: each run
+// needs it again, and would get no further. The next attempt replaces the record.
 func (s *WebhookWorkerStore) LoadDeliveries(ctx context.Context, ids ...string) (map[string]webhook.Delivery, error) {
 	var refs []*gcp.DocumentRef
 	for _, id := range ids {
@@ -93,7 +94,8 @@ func (s *WebhookWorkerStore) LoadDeliveries(ctx context.Context, ids ...string) 
 		}
 		d, err := deliveryOf(snap)
 		if err != nil {
-			return nil, err
+			reportUnreadable(ctx, deliveryCollection, snap.Ref.ID, err)
+			continue
 		}
 		found[d.ID] = d
 	}

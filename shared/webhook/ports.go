@@ -40,7 +40,7 @@ type WorkerStore interface {
 	// Update applies a change to a webhook that this store returned, and writes what a run did, in one commit. The
 	// change may run again, on a newer record. Errors: those of the change, NotFound, Unavailable.
 	Update(ctx context.Context, w Webhook, done Done, change func(*Webhook) error) (Webhook, error)
-	// LoadDeliveries reads deliveries; those that do not exist are left out. Errors: Unavailable.
+	// LoadDeliveries reads deliveries; those that do not exist, or can't be decoded, are left out. Errors: Unavailable.
 	LoadDeliveries(ctx context.Context, ids ...string) (map[string]Delivery, error)
 	// ListDue reads the ids of webhooks whose DueAt is at or before now, longest overdue first. It reports records that
 	// can't be decoded and leaves them out. Errors: Unavailable.
