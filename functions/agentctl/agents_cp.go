@@ -204,12 +204,13 @@ func unpack(from io.Reader, name, to string) error {
 		if err != nil {
 			return err
 		}
-		inside, ok := strings.CutPrefix(path.Clean(header.Name), name)
-		if !ok || inside != "" && inside[0] != '/' {
-			return fmt.Errorf("the container's archive has the unexpected file %q", header.Name)
+		target, err := placeOf(header.Name, name, base)
+		if err != nil {
+			return err
 		}
-		target := filepath.Join(base, filepath.FromSlash(inside))
 		switch header.Typeflag {
+		case tar.TypeLink: // another name of a file that came before
+			err = copyWithin(root, header.Linkname, target, name, base)
 		case tar.TypeDir:
 			err = root.MkdirAll(target, 0o750)
 		case tar.TypeReg:
@@ -224,16 +225,44 @@ func unpack(from io.Reader, name, to string) error {
 	}
 }
 
+// placeOf returns where an entry of an archive, whose names begin with name, is written to below base.
+func placeOf(entry, name, base string) (string, error) {
+	inside, ok := strings.CutPrefix(path.Clean(entry), name)
+	if !ok || inside != "" && inside[0] != '/' {
+		return "", fmt.Errorf("the container's archive has the unexpected file %q", entry)
+	}
+	return filepath.Join(base, filepath.FromSlash(inside)), nil
+}
+
+// copyWithin writes a file that an archive has under another name, too.
+func copyWithin(root *os.Root, entry, target, name, base string) error {
+	place, err := placeOf(entry, name, base)
+	if err != nil {
+		return err
+	}
+	file, err := root.Open(place)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // it is only read
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return writeFile(root, target, info.Mode().Perm(), file)
+}
+
 // writeFile writes a file. What is incomplete never has its name. What is there already and no file, such as a device
 // or a link, is written to; a file keeps its permissions.
 func writeFile(root *os.Root, name string, mode fs.FileMode, content io.Reader) error {
 	part := filepath.Join(filepath.Dir(name), ".agentctl-"+rand.Text()+".part")
 	flags := os.O_CREATE | os.O_WRONLY | os.O_EXCL
-	if there, err := root.Lstat(name); err == nil {
+	switch there, err := root.Lstat(name); {
+	case err != nil: // most often, there is none
+	case there.Mode().IsRegular() && there.Mode().Perm()&0o200 != 0:
 		mode = there.Mode().Perm()
-		if !there.Mode().IsRegular() || mode&0o200 == 0 { // the system refuses to open what is read-only
-			part, flags = name, os.O_WRONLY|os.O_TRUNC
-		}
+	default: // the system refuses to open what is read-only
+		part, flags = name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC
 	}
 	file, err := root.OpenFile(part, flags, mode|0o200)
 	if err != nil {

@@ -16,18 +16,21 @@ import (
 	"agents.example/controlplane/shared/agentexec/agentexectest"
 )
 
+// ownTar runs tar of this machine.
+func ownTar(ctx context.Context, p *agentexectest.Process) int {
+	cmd := exec.CommandContext(ctx, p.Args[0], p.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, p.Stdout, p.Stderr
+	_ = cmd.Run()
+	return cmd.ProcessState.ExitCode()
+}
+
 // TestCopy_ASlashNamesTheSameDirectory copies with and without a slash at the end of a path. The container is a folder
 // of this machine, and one folder here has a link to nothing. A directory in a row ends with a slash in the result.
 func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	defer a.onNudge(t, func(id string) { a.Reconcile(t, id) })() // ends before the test's context
-	a.Containers.Install("tar", func(ctx context.Context, p *agentexectest.Process) int {
-		cmd := exec.CommandContext(ctx, p.Args[0], p.Args[1:]...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, p.Stdout, p.Stderr
-		_ = cmd.Run()
-		return cmd.ProcessState.ExitCode()
-	})
+	a.Containers.Install("tar", ownTar)
 	c := a.admin()
 	c.run(t, "agents", "create", "my-agent", "--wait").ok(t)
 	for _, test := range []struct{ name, from, to, want string }{
@@ -44,6 +47,10 @@ func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 		{name: "a file here", from: "AGENT/data/text", to: "LOCAL/new/other", want: "LOCAL/new/other"},
 		{name: "a file into a directory here", from: "AGENT/data/text", to: "LOCAL/dir/", want: "LOCAL/dir/text"},
 		{name: "a file into a new directory", from: "AGENT/data/text", to: "LOCAL/new/", want: "LOCAL/new/text"},
+		{
+			name: "a file to where a link leads", from: "AGENT/data/text", to: "LOCAL/dir/sub/dangling",
+			want: "LOCAL/dir/sub/nothing",
+		},
 		{name: "a file whose name begins with -", from: "AGENT/-rf", to: "LOCAL/new/", want: "LOCAL/new/-rf"},
 		{name: "a file to two dots", from: "AGENT/data/text", to: "LOCAL/dir/sub/..", want: "LOCAL/dir/text"},
 	} {
@@ -122,6 +129,29 @@ func TestCopy_LeavesNoPartOfAFile(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, "text"))
 	if err != nil || info.Size() != 2048 || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file is %v (%v), want all of it, with the permissions that it had", info, err)
+	}
+}
+
+// TestCopy_HasAFileUnderEachOfItsNames downloads a directory with a file that has two names. tar sends it once.
+func TestCopy_HasAFileUnderEachOfItsNames(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	defer a.onNudge(t, func(id string) { a.Reconcile(t, id) })() // ends before the test's context
+	a.Containers.Install("tar", ownTar)
+	c := a.admin()
+	c.run(t, "agents", "create", "my-agent", "--wait").ok(t)
+	there, here := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(there, "one"), []byte("some"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(there, "one"), filepath.Join(there, "two")); err != nil {
+		t.Fatal(err)
+	}
+	c.run(t, "agents", "cp", "my-agent:"+there, here+"/new").ok(t)
+	for _, name := range []string{"one", "two"} {
+		if got, err := os.ReadFile(filepath.Join(here, "new", name)); err != nil || string(got) != "some" {
+			t.Errorf("the file %s is %q (%v), want what it has there", name, got, err)
+		}
 	}
 }
 
