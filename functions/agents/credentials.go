@@ -76,8 +76,8 @@ func RotateCredentials(writer secretwrite.Service, d agent.Display) function.Rou
 		Reads:  readsAgent,
 		Status: http.StatusOK, Summary: "Rotate an agent's credentials", Errors: []fault.Kind{fault.Conflict},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
-		Handle: function.Handle(func(ctx context.Context, in path) (agent.View, error) {
-			a, err := writer.Rotate(ctx, in.id())
+		Handle: function.Handle(func(ctx context.Context, in change) (agent.View, error) {
+			a, err := writer.Rotate(ctx, in.id(), in.Header.IfMatch)
 			return show(ctx, a, d), err
 		}),
 	}

@@ -24,13 +24,18 @@ func (p path) id() string { return string(p.Path.AgentID) }
 // change is the input of routes that change one agent: its id and, optionally, the version that the client has read.
 type change struct {
 	path
+	condition
+}
+
+// condition is the version of the agent that the client has read, of a call that changes no other one.
+type condition struct {
 	Header struct {
 		IfMatch string `json:"If-Match,omitempty" jsonschema:"The ETag of the version to change. If the agent has another version, the call fails with 412."`
 	} `json:"header"`
 }
 
 // unlessChanged returns a change that fails if the agent no longer has the version that the client has read.
-func (c change) unlessChanged(apply func(*agent.Agent) error) func(*agent.Agent) error {
+func (c condition) unlessChanged(apply func(*agent.Agent) error) func(*agent.Agent) error {
 	return unlessChanged(c.Header.IfMatch, apply)
 }
 

@@ -87,7 +87,7 @@ func (secretValues) JSONSchema() *jsonschema.Schema {
 }
 
 type putSecretsInput struct {
-	path
+	change
 	Body struct {
 		Secrets secretValues             `json:"secrets"`
 		Inject  map[string]secret.Inject `json:"inject,omitempty" jsonschema:"Secrets of the request that stay outside the agent, by key. Their values are added to the agent's requests to the hosts named here, and the agent's variable has the text injected. The agent's egress must have the mode allow_list."`
@@ -115,7 +115,9 @@ func PutSecrets(writer secretwrite.Service, d agent.Display) function.Route {
 		Errors:    []fault.Kind{fault.Conflict},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in putSecretsInput) (SecretChanges, error) {
-			changes := secretwrite.Changes{Values: in.Body.Secrets, Targets: map[string]egress.Target{}}
+			changes := secretwrite.Changes{
+				Values: in.Body.Secrets, Targets: map[string]egress.Target{}, IfMatch: in.Header.IfMatch,
+			}
 			for key, inject := range in.Body.Inject {
 				changes.Targets[key] = inject.Target()
 			}
@@ -203,6 +205,7 @@ type deleteSecretInput struct {
 		AgentID function.UUID `json:"agent_id" jsonschema:"The agent's id."`
 		Key     secretKey     `json:"key" jsonschema:"The name of the secret's environment variable."`
 	} `json:"path"`
+	condition
 }
 
 // DeleteSecret removes a secret: first from the agent's pod, then all of its versions from the secret store.
@@ -216,7 +219,7 @@ func DeleteSecret(writer secretwrite.Service, d agent.Display) function.Route {
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in deleteSecretInput) (SecretChanges, error) {
 			name := string(in.Path.Key)
-			deletion := secretwrite.Changes{Values: map[string]*string{name: nil}}
+			deletion := secretwrite.Changes{Values: map[string]*string{name: nil}, IfMatch: in.Header.IfMatch}
 			a, operations, err := writer.Put(ctx, string(in.Path.AgentID), deletion)
 			if err == nil && len(operations) == 0 {
 				operations, err = openDeletion(a, name)

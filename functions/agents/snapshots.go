@@ -24,7 +24,7 @@ func (snapshotName) JSONSchema() *jsonschema.Schema { return function.Text(1, ag
 const snapshotsPath = "/api/v1/agents/{agent_id}/snapshots"
 
 type takeSnapshotInput struct {
-	path
+	change
 	Body struct {
 		Name        snapshotName      `json:"name,omitempty" jsonschema:"Your name for the snapshot; Snapshot by default."`
 		Consistency agent.Consistency `json:"consistency,omitempty" jsonschema:"How the volume is made quiet: hook runs the image's own program for that; stop stops the agent's container for some seconds, until the snapshot has its data; crash changes nothing, so that the snapshot has what a machine would find that lost its power. By default hook if the agent runs and its image has such a program, and otherwise stop. dry_run says whether the agent is stopped, and for how long."`
@@ -49,12 +49,12 @@ func TakeSnapshot(agents agent.Store, d agent.Display) function.Route {
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in takeSnapshotInput) (agent.SnapshotCreated, error) {
 			now := time.Now().UTC().Truncate(time.Microsecond)
-			a, err := agents.Change(ctx, in.id(), func(a *agent.Agent) error {
+			a, err := agents.Change(ctx, in.id(), in.unlessChanged(func(a *agent.Agent) error {
 				_, err := a.RequestSnapshot(agent.SnapshotRequest{
 					Name: string(in.Body.Name), Consistency: in.Body.Consistency, By: call.From(ctx).Caller.ID,
 				}, now)
 				return err
-			})
+			}))
 			if err != nil {
 				return agent.SnapshotCreated{}, err
 			}
@@ -118,6 +118,11 @@ func showSnapshot(a agent.Agent, id agent.SnapshotID) (agent.SnapshotView, error
 	return s.Show(), nil
 }
 
+type deleteSnapshotInput struct {
+	snapshotPath
+	condition
+}
+
 // DeleteSnapshot begins the deletion of a snapshot. It is visible with the status deleting until it is observed gone.
 func DeleteSnapshot(agents agent.Store, d agent.Display) function.Route {
 	return function.Route{
@@ -127,11 +132,11 @@ func DeleteSnapshot(agents agent.Store, d agent.Display) function.Route {
 		Status: http.StatusAccepted, Summary: "Delete a snapshot",
 		Errors:    []fault.Kind{fault.Conflict},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
-		Handle: function.Handle(func(ctx context.Context, in snapshotPath) (agent.SnapshotView, error) {
+		Handle: function.Handle(func(ctx context.Context, in deleteSnapshotInput) (agent.SnapshotView, error) {
 			now := time.Now().UTC().Truncate(time.Microsecond)
-			a, err := agents.Change(ctx, string(in.Path.AgentID), func(a *agent.Agent) error {
+			a, err := agents.Change(ctx, string(in.Path.AgentID), in.unlessChanged(func(a *agent.Agent) error {
 				return a.DeleteSnapshot(string(in.Path.SnapshotID), now)
-			})
+			}))
 			if err != nil {
 				return agent.SnapshotView{}, err
 			}

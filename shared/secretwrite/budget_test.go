@@ -183,7 +183,7 @@ func TestPut_MakesNoCallBeyondTheBudget(t *testing.T) {
 func TestPut_OfARefusedRequestIsNotCharged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	if _, err := s.service.Rotate(s.ctx, s.id); fault.Code(err) != "credentials_not_ready" {
+	if _, err := s.service.Rotate(s.ctx, s.id, ""); fault.Code(err) != "credentials_not_ready" {
 		t.Errorf("Rotate = %v, want credentials_not_ready", err)
 	}
 	if _, err := s.agents.Change(s.ctx, s.id, func(a *agent.Agent) error {

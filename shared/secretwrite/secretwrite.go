@@ -46,11 +46,13 @@ type Changes struct {
 	Values map[string]*string
 	// Targets has those of brokered secrets, by name.
 	Targets map[string]egress.Target
+	// IfMatch is the entity tag of the agent's version to change; empty for any.
+	IfMatch string
 }
 
 // Put sets and deletes an agent's secrets. It returns the agent and the operations, also if only some of the values
-// could be stored. Errors: NotFound, Conflict, Invalid, RateLimited, Unavailable, and the secret store's if no value
-// could be stored.
+// could be stored. Errors: NotFound, PreconditionFailed, Conflict, Invalid, RateLimited, Unavailable, and the secret
+// store's if no value could be stored.
 func (d Service) Put(ctx context.Context, agentID string, changes Changes) (agent.Agent, []secret.Operation, error) {
 	var requested []secret.Operation
 	values := map[string][]byte{}
@@ -65,12 +67,13 @@ func (d Service) Put(ctx context.Context, agentID string, changes Changes) (agen
 		}
 		requested = append(requested, o)
 	}
-	return d.run(ctx, agentID, requested, values)
+	return d.run(ctx, agentID, changes.IfMatch, requested, values)
 }
 
 // Rotate replaces an agent's credentials. It does nothing while a rotation is in progress. Errors: those of Put.
-func (d Service) Rotate(ctx context.Context, agentID string) (agent.Agent, error) {
-	a, _, err := d.run(ctx, agentID, []secret.Operation{{Key: secret.CredentialsKey, Action: secret.Rotate}}, nil)
+func (d Service) Rotate(ctx context.Context, agentID, ifMatch string) (agent.Agent, error) {
+	rotation := []secret.Operation{{Key: secret.CredentialsKey, Action: secret.Rotate}}
+	a, _, err := d.run(ctx, agentID, ifMatch, rotation, nil)
 	return a, err
 }
 
@@ -116,14 +119,14 @@ func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]st
 
 // run records operations, stores their values, and records the outcomes.
 func (d Service) run(
-	ctx context.Context, agentID string, requested []secret.Operation, values map[string][]byte,
+	ctx context.Context, agentID, ifMatch string, requested []secret.Operation, values map[string][]byte,
 ) (agent.Agent, []secret.Operation, error) {
 	call.From(ctx).Attempt.Amend()
 	if slices.ContainsFunc(requested, func(o secret.Operation) bool { return o.Action != secret.Delete }) {
 		call.From(ctx).Entry.Begin() // the values are stored after the first commit
 	}
 	requested = assignIDs(ctx, agentID, requested)
-	a, begun, err := d.recordOperations(ctx, agentID, requested)
+	a, begun, err := d.recordOperations(ctx, agentID, ifMatch, requested)
 	if err != nil {
 		return a, nil, err
 	}
@@ -152,9 +155,9 @@ func assignIDs(ctx context.Context, agentID string, requested []secret.Operation
 // recordOperations records operations together with the latest versions of their keys. Requests with values for the
 // same key wait for each other. Errors: those of agent.Store, Agent.BeginOperations and Budget; Conflict if other
 // requests keep changing the agent's secrets.
-func (d Service) recordOperations(ctx context.Context, agentID string, requested []secret.Operation) (agent.Agent,
-	[]secret.Operation, error,
-) {
+func (d Service) recordOperations(
+	ctx context.Context, agentID, ifMatch string, requested []secret.Operation,
+) (agent.Agent, []secret.Operation, error) {
 	a, err := d.Agents.Get(ctx, agentID)
 	if err != nil {
 		return a, nil, err
@@ -173,6 +176,9 @@ func (d Service) recordOperations(ctx context.Context, agentID string, requested
 		now := d.now()
 		var begun []secret.Operation
 		a, err = d.Agents.Change(ctx, agentID, func(a *agent.Agent) (err error) {
+			if err := a.Match(ifMatch); err != nil {
+				return err
+			}
 			begun, err = a.BeginOperations(revision, requested, now)
 			if err == nil && !latest.cover(begun) {
 				err = agent.ErrSecretsChanged

@@ -170,7 +170,7 @@ func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 	case "restrict", "open", "allow", "deny":
 		return change(func(a *agent.Agent) error { return changeEgress(a, c, now) })
 	case "rotate":
-		_, err := w.writer(p).Rotate(ctx, c.agentID)
+		_, err := w.writer(p).Rotate(ctx, c.agentID, "")
 		return err
 	case "patch":
 		return change(func(a *agent.Agent) error {

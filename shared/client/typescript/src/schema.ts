@@ -2081,6 +2081,8 @@ export interface operations {
   DeleteSecret: {
     parameters: {
       header?: {
+        /** The ETag of the version to change. If the agent has another version, the call fails with 412. */
+        "If-Match"?: string;
         /**
          * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
          * different request with the key is refused with 422.
@@ -2110,6 +2112,8 @@ export interface operations {
   DeleteSnapshot: {
     parameters: {
       header?: {
+        /** The ETag of the version to change. If the agent has another version, the call fails with 412. */
+        "If-Match"?: string;
         /**
          * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
          * different request with the key is refused with 422.
@@ -2923,6 +2927,8 @@ export interface operations {
   PutSecrets: {
     parameters: {
       header?: {
+        /** The ETag of the version to change. If the agent has another version, the call fails with 412. */
+        "If-Match"?: string;
         /**
          * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
          * different request with the key is refused with 422.
@@ -3165,6 +3171,8 @@ export interface operations {
   RotateCredentials: {
     parameters: {
       header?: {
+        /** The ETag of the version to change. If the agent has another version, the call fails with 412. */
+        "If-Match"?: string;
         /**
          * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
          * different request with the key is refused with 422.
@@ -3357,6 +3365,8 @@ export interface operations {
   TakeSnapshot: {
     parameters: {
       header?: {
+        /** The ETag of the version to change. If the agent has another version, the call fails with 412. */
+        "If-Match"?: string;
         /**
          * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
          * different request with the key is refused with 422.
