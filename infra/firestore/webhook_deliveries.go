@@ -92,7 +92,11 @@ func (s *Webhooks) Deliveries(ctx context.Context, webhookID string, p page.Requ
 		return page.Page[webhook.Delivery]{}, err
 	}
 	return listPage(ctx, s.client, listing[webhook.Delivery]{
-		query:      query{collection: deliveryCollection, equal: []equality{{"webhook_id", webhookID}}},
+		// Those that are no longer kept can be very many: they are all that is left after the last page.
+		query: query{
+			collection: deliveryCollection, equal: []equality{{"webhook_id", webhookID}},
+			from: s.client.now().Add(-webhook.DeliveryRetention),
+		},
 		tieBreaker: gcp.DocumentID,
 		decode:     deliveryOf,
 		position:   func(d webhook.Delivery) position { return position{d.CreatedAt, d.ID} },

@@ -360,6 +360,30 @@ func TestWebhooks_ShowNoDeliveryAfterItsEnd(t *testing.T) {
 	}
 }
 
+// TestDeliveries_ReadsNoneThatHasEnded: Firestore may have very many of them.
+func TestDeliveries_ReadsNoneThatHasEnded(t *testing.T) {
+	t.Parallel()
+	recorder := &callRecorder{}
+	c := open(t, "", Options{Observe: recorder.observe})
+	org := agentFixture(c).Tenant(t, plan.Hobby)
+	created, err := c.Webhooks().Create(org.Ctx, newWebhook())
+	must(t, err)
+	worker := c.WebhookWorkerStore()
+	read, err := worker.Load(t.Context(), created.ID)
+	must(t, err)
+	var done webhook.Done
+	for i := range 10 {
+		done.Deliveries = append(done.Deliveries, webhook.NewTest(read, uint64(i), agenttest.Now().AddDate(0, 0, -31)))
+	}
+	_, err = worker.Update(t.Context(), read, done, func(*webhook.Webhook) error { return nil })
+	must(t, err)
+	var p page.Page[webhook.Delivery]
+	calls := recorder.during(func() { p, err = c.Webhooks().Deliveries(org.Ctx, created.ID, page.Request{Limit: 1}) })
+	if err != nil || calls != "read query" || len(p.Items) > 0 {
+		t.Errorf("%d deliveries, %v, with the calls %q; want none with one query", len(p.Items), err, calls)
+	}
+}
+
 func TestWebhookWorkerStore_ListsWhatIsDueAndEnabled(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
