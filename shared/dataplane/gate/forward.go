@@ -142,13 +142,13 @@ var errSilent = errors.New("the connection was silent for too long")
 func (g *Gate) copy(to, from net.Conn, used *atomic.Int64, count func(float64)) error {
 	for {
 		idle := g.o.Timeouts.Idle
+		stuck := time.Now().Add(idle + idle/2) //nolint:mnd // later than any read ends
+		_ = to.SetWriteDeadline(stuck)
 		_ = from.SetReadDeadline(time.Now().Add(idle / 2)) //nolint:mnd // see Timeouts
 		if g.draining.Load() {
 			idle = g.o.Timeouts.TunnelIdle
 			_ = from.SetReadDeadline(time.Now().Add(idle / 2)) //nolint:mnd // see Timeouts
 		}
-		stuck := time.Now().Add(idle + idle/2) //nolint:mnd // later than any read ends
-		_ = to.SetWriteDeadline(stuck)
 		n, err := io.Copy(to, from)
 		count(float64(n))
 		if n > 0 {
