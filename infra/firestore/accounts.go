@@ -211,11 +211,8 @@ func (s *Accounts) Applied(ctx context.Context, eventID string) (bool, error) {
 
 // Due implements billing.Store.
 func (s *Accounts) Due(ctx context.Context, now time.Time, limit int) ([]string, error) {
-	snaps, err := s.client.runQuery(ctx, query{
-		collection: organizationCollection, until: "billing_due_at", now: now, only: []string{},
-		order: []order{{"billing_due_at", gcp.Asc}}, limit: limit,
-	})
-	return documentIDs(snaps), err
+	q := query{collection: organizationCollection, until: "billing_due_at", now: now}
+	return dueIDs(ctx, s.client, q, limit, accountOf)
 }
 
 // accountChanges lists what a change did to an account, without the provider's ids.

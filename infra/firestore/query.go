@@ -123,6 +123,32 @@ func pages[T any](
 	}
 }
 
+// duePage bounds what dueIDs holds: a webhook whose receiver is down can have a large record.
+const duePage = 50
+
+// dueIDs returns the ids of at most limit records that are due by the field that q.until names, the longest overdue
+// first. It leaves out records that can't be decoded: no worker can make them due later, so they would hide the others.
+func dueIDs[T any](
+	ctx context.Context, c *Client, q query, limit int, decode func(*gcp.DocumentSnapshot) (T, error),
+) ([]string, error) {
+	q.order, q.limit = []order{{q.until, gcp.Asc}, {gcp.DocumentID, gcp.Asc}}, min(limit, duePage)
+	readable := func(snap *gcp.DocumentSnapshot) (string, error) {
+		_, err := decode(snap)
+		return snap.Ref.ID, err
+	}
+	position := func(snap *gcp.DocumentSnapshot) []any { return []any{snap.Data()[q.until], snap.Ref.ID} }
+	var due []string
+	for id, err := range pages(ctx, c, q, readable, position) {
+		if err != nil {
+			return nil, err
+		}
+		if due = append(due, id); len(due) == limit {
+			break
+		}
+	}
+	return due, nil
+}
+
 // eachDocument visits all documents that match a query, ordered by id. It reads q.limit documents in one call.
 func (c *Client) eachDocument(ctx context.Context, q query, visit func(*gcp.DocumentSnapshot) error) error {
 	q.order = []order{{gcp.DocumentID, gcp.Asc}}

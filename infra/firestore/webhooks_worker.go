@@ -102,26 +102,10 @@ func (s *WebhookWorkerStore) LoadDeliveries(ctx context.Context, ids ...string) 
 	return found, nil
 }
 
-// duePage bounds what ListDue holds: a webhook whose receiver is down can have a large record.
-const duePage = 50
-
-// ListDue implements webhook.WorkerStore. It leaves out records that can't be decoded: no run can make them due later,
-// so they would hide the others.
-func (s *WebhookWorkerStore) ListDue(ctx context.Context, now time.Time, limit int) (due []string, err error) {
-	q := query{
-		collection: webhookCollection, until: "due_at", now: now,
-		order: []order{{"due_at", gcp.Asc}, {gcp.DocumentID, gcp.Asc}}, limit: min(limit, duePage),
-	}
-	position := func(snap *gcp.DocumentSnapshot) []any { return []any{snap.Data()["due_at"], snap.Ref.ID} }
-	for w, err := range pages(ctx, s.client, q, webhookOf, position) {
-		if err != nil {
-			return nil, err
-		}
-		if due = append(due, w.ID); len(due) == limit {
-			break
-		}
-	}
-	return due, nil
+// ListDue implements webhook.WorkerStore.
+func (s *WebhookWorkerStore) ListDue(ctx context.Context, now time.Time, limit int) ([]string, error) {
+	q := query{collection: webhookCollection, until: "due_at", now: now}
+	return dueIDs(ctx, s.client, q, limit, webhookOf)
 }
 
 // maxEnabled is more than the webhooks of any plan.

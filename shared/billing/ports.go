@@ -22,7 +22,8 @@ type Store interface {
 	Postpone(ctx context.Context, a Account, next time.Time) error
 	// Applied reports whether an event has been applied. Errors: Unavailable.
 	Applied(ctx context.Context, eventID string) (bool, error)
-	// Due lists at most limit organizations that are due for enforcement, the longest due first. Errors: Unavailable.
+	// Due lists at most limit organizations that are due for enforcement, the longest due first. It reports records
+	// that can't be decoded and leaves them out. Errors: Unavailable.
 	Due(ctx context.Context, now time.Time, limit int) ([]string, error)
 }
 
