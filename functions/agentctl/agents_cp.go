@@ -210,7 +210,10 @@ func unpack(from io.Reader, name, to string) error {
 		}
 		switch header.Typeflag {
 		case tar.TypeLink: // another name of a file that came before
-			err = copyWithin(root, header.Linkname, target, name, base)
+			var first string
+			if first, err = placeOf(header.Linkname, name, base); err == nil {
+				err = linkFile(root, first, target)
+			}
 		case tar.TypeDir:
 			err = root.MkdirAll(target, 0o750)
 		case tar.TypeReg:
@@ -234,13 +237,15 @@ func placeOf(entry, name, base string) (string, error) {
 	return filepath.Join(base, filepath.FromSlash(inside)), nil
 }
 
-// copyWithin writes a file that an archive has under another name, too.
-func copyWithin(root *os.Root, entry, target, name, base string) error {
-	place, err := placeOf(entry, name, base)
-	if err != nil {
+// linkFile gives a file another name, as tar does, or makes a copy of it where files have one name only.
+func linkFile(root *os.Root, first, target string) error {
+	part := partOf(target)
+	if root.Link(first, part) == nil {
+		err := root.Rename(part, target)
+		_ = root.Remove(part) // it is left if the target was the same file before
 		return err
 	}
-	file, err := root.Open(place)
+	file, err := root.Open(first)
 	if err != nil {
 		return err
 	}
@@ -252,10 +257,15 @@ func copyWithin(root *os.Root, entry, target, name, base string) error {
 	return writeFile(root, target, info.Mode().Perm(), file)
 }
 
+// partOf returns the name of a file until it is complete.
+func partOf(name string) string {
+	return filepath.Join(filepath.Dir(name), ".agentctl-"+rand.Text()+".part")
+}
+
 // writeFile writes a file. What is incomplete never has its name. What is there already and no file, such as a device
 // or a link, is written to; a file keeps its permissions.
 func writeFile(root *os.Root, name string, mode fs.FileMode, content io.Reader) error {
-	part := filepath.Join(filepath.Dir(name), ".agentctl-"+rand.Text()+".part")
+	part := partOf(name)
 	flags := os.O_CREATE | os.O_WRONLY | os.O_EXCL
 	switch there, err := root.Lstat(name); {
 	case err != nil: // most often, there is none

@@ -147,11 +147,16 @@ func TestCopy_HasAFileUnderEachOfItsNames(t *testing.T) {
 	if err := os.Link(filepath.Join(there, "one"), filepath.Join(there, "two")); err != nil {
 		t.Fatal(err)
 	}
-	c.run(t, "agents", "cp", "my-agent:"+there, here+"/new").ok(t)
-	for _, name := range []string{"one", "two"} {
-		if got, err := os.ReadFile(filepath.Join(here, "new", name)); err != nil || string(got) != "some" {
-			t.Errorf("the file %s is %q (%v), want what it has there", name, got, err)
+	for range 2 {
+		c.run(t, "agents", "cp", "my-agent:"+there, here).ok(t)
+		for _, name := range []string{"one", "two"} {
+			if got, err := os.ReadFile(filepath.Join(here, name)); err != nil || string(got) != "some" {
+				t.Errorf("the file %s is %q (%v), want what it has there", name, got, err)
+			}
 		}
+	}
+	if got := filesBelow(t, here); !maps.Equal(got, map[string]bool{"one": true, "two": true}) {
+		t.Errorf("the directory has %v, want two files", got)
 	}
 }
 
