@@ -246,6 +246,9 @@ func linkFile(root *os.Root, first, target string) error {
 		return err
 	}
 	file, err := root.Open(first)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it is a link, which has two names and is not copied
+	}
 	if err != nil {
 		return err
 	}

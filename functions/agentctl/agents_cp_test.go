@@ -132,7 +132,8 @@ func TestCopy_LeavesNoPartOfAFile(t *testing.T) {
 	}
 }
 
-// TestCopy_HasAFileUnderEachOfItsNames downloads a directory with a file that has two names. tar sends it once.
+// TestCopy_HasAFileUnderEachOfItsNames downloads a directory with a file that has two names, which tar sends once, and
+// a link that has two.
 func TestCopy_HasAFileUnderEachOfItsNames(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -144,8 +145,13 @@ func TestCopy_HasAFileUnderEachOfItsNames(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(there, "one"), []byte("some"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Link(filepath.Join(there, "one"), filepath.Join(there, "two")); err != nil {
+	if err := os.Symlink("one", filepath.Join(there, "link")); err != nil {
 		t.Fatal(err)
+	}
+	for name, second := range map[string]string{"one": "two", "link": "second link"} {
+		if err := os.Link(filepath.Join(there, name), filepath.Join(there, second)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for range 2 {
 		c.run(t, "agents", "cp", "my-agent:"+there, here).ok(t)
