@@ -31,6 +31,14 @@ func answer(code int32, reason metav1.StatusReason, message string) *http.Respon
 	}
 }
 
+// answerStatus is an API server's error about an object.
+func answerStatus(s metav1.Status) (*http.Response, error) {
+	s.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	response, err := answerObject(s)
+	response.StatusCode = int(s.Code)
+	return response, err
+}
+
 // The test breaks every kind of call once, in every way.
 func TestClusters_EachBrokenCallIsUnavailableAndSucceedsOnRetry(t *testing.T) {
 	t.Parallel()

@@ -110,7 +110,7 @@ func TestCheckGone_GivesADeletionItsTimes(t *testing.T) {
 		return answerObject(corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}})
 	}
 	missing := func() (*http.Response, error) {
-		return answer(http.StatusNotFound, metav1.StatusReasonNotFound, "none"), nil
+		return answerStatus(apierrors.NewNotFound(corev1.Resource("namespaces"), a.Namespace()).Status())
 	}
 	fails := func() (*http.Response, error) {
 		return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, "no"), nil

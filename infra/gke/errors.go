@@ -81,6 +81,30 @@ func explain(err error, t target) error {
 	}
 }
 
+// fromServer returns the error of a call about an object, unless the answer is not the API server's, or not about the
+// object. Example: a proxy that does not reach the cluster answers 404, which client-go takes for "not found". Then the
+// object may well exist, and 400 or 422 does not say that it is wrong.
+func fromServer(err error, t target) error {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return err
+	}
+	s := status.Status()
+	foreign := apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	switch s.Code {
+	case http.StatusNotFound: // of an API that is not served, too
+		foreign = foreign || s.Details == nil || s.Details.Kind == ""
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusConflict, http.StatusGone,
+		http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+	default: // explain does not take it for one about the object
+		foreign = false
+	}
+	if !foreign {
+		return err
+	}
+	return unavailable(fmt.Errorf("%s: the answer %d does not say what the API server knows of it", t, s.Code))
+}
+
 // staleGeneration matches the message of the admission policy in terraform/cell/fence.yaml.
 var staleGeneration = regexp.MustCompile(`stale generation: the object has generation (\d+)`)
 

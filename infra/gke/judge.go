@@ -229,7 +229,9 @@ func (d desired) crashed(status *corev1.ContainerStatus,
 const reasonUnready = "ContainersNotReady"
 
 // shortage matches what the scheduler says that a machine lacks. The rest of its text describes the cluster's machines.
-var shortage = regexp.MustCompile(`Insufficient (cpu|memory|ephemeral-storage)|(volume node affinity conflict)`)
+// Of a machine in another zone than the volume, newer releases of Kubernetes say the latter.
+var shortage = regexp.MustCompile(`Insufficient (cpu|memory|ephemeral-storage)|` +
+	`(volume node affinity conflict|didn't match PersistentVolume's node affinity)`)
 
 // volumeZone stands for a machine in the zone of the agent's volume.
 const volumeZone = "room in the zone of the agent's volume"

@@ -310,6 +310,7 @@ func TestLacking_NamesOnlyWhatMachinesLack(t *testing.T) {
 	for message, want := range map[string]string{
 		"0/3 nodes are available: 2 Insufficient memory, 3 Insufficient cpu, 1 Insufficient cpu.": "cpu, memory",
 		"0/2 nodes are available: 2 node(s) had volume node affinity conflict.":                   volumeZone,
+		"0/2 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity.":       volumeZone,
 		"0/1 nodes are available: node gke-tenants-7f had taint {secret: x}.":                     "",
 	} {
 		if got := lacking(message); got != want {

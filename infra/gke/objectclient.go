@@ -39,12 +39,12 @@ func newObjectClient(config *rest.Config, client *http.Client) (*objectClient, e
 }
 
 func (c *objectClient) get(ctx context.Context, t target, into runtime.Object) error {
-	return c.rest.Get().AbsPath(append(t.path(), t.name)...).Do(ctx).Into(into)
+	return fromServer(c.rest.Get().AbsPath(append(t.path(), t.name)...).Do(ctx).Into(into), t)
 }
 
 func (c *objectClient) list(ctx context.Context, t target, o metav1.ListOptions, into runtime.Object) error {
-	return c.rest.Get().AbsPath(t.path()...).
-		SpecificallyVersionedParams(&o, c.parameters, corev1.SchemeGroupVersion).Do(ctx).Into(into)
+	return fromServer(c.rest.Get().AbsPath(t.path()...).
+		SpecificallyVersionedParams(&o, c.parameters, corev1.SchemeGroupVersion).Do(ctx).Into(into), t)
 }
 
 // acceptMetadata asks for no more of an object, or of each object of a list, than its metadata.
@@ -54,16 +54,16 @@ func acceptMetadata(kind string) string {
 }
 
 // metadata sends a request and returns the metadata of the object in its answer.
-func metadata(ctx context.Context, r *rest.Request) (*metav1.PartialObjectMetadata, error) {
+func metadata(ctx context.Context, t target, r *rest.Request) (*metav1.PartialObjectMetadata, error) {
 	m := &metav1.PartialObjectMetadata{}
 	if err := r.SetHeader("Accept", acceptMetadata("PartialObjectMetadata")).Do(ctx).Into(m); err != nil {
-		return nil, err
+		return nil, fromServer(err, t)
 	}
 	return m, nil
 }
 
 func (c *objectClient) getMetadata(ctx context.Context, t target) (*metav1.PartialObjectMetadata, error) {
-	return metadata(ctx, c.rest.Get().AbsPath(t.path()...).Name(t.name))
+	return metadata(ctx, t, c.rest.Get().AbsPath(t.path()...).Name(t.name))
 }
 
 // patch is the body of a patch. subresource is usually empty.
@@ -76,7 +76,7 @@ type patch struct {
 func (c *objectClient) patch(ctx context.Context, t target, p patch, o metav1.PatchOptions) (
 	*metav1.PartialObjectMetadata, error,
 ) {
-	return metadata(ctx, c.rest.Patch(p.kind).AbsPath(t.path()...).Name(t.name).SubResource(p.subresource...).
+	return metadata(ctx, t, c.rest.Patch(p.kind).AbsPath(t.path()...).Name(t.name).SubResource(p.subresource...).
 		Body(p.body).
 		SpecificallyVersionedParams(&o, c.parameters, corev1.SchemeGroupVersion))
 }
@@ -87,7 +87,7 @@ func (c *objectClient) create(ctx context.Context, t target, o runtime.Object) e
 	if err != nil {
 		return err
 	}
-	_, err = metadata(ctx, c.rest.Post().AbsPath(t.path()...).SetHeader("Content-Type", runtime.ContentTypeJSON).
+	_, err = metadata(ctx, t, c.rest.Post().AbsPath(t.path()...).SetHeader("Content-Type", runtime.ContentTypeJSON).
 		Body(body).SpecificallyVersionedParams(&metav1.CreateOptions{FieldManager: fieldManager}, c.parameters,
 		corev1.SchemeGroupVersion))
 	return err
@@ -97,9 +97,9 @@ func (c *objectClient) listMetadata(ctx context.Context, t target, o metav1.List
 	*metav1.PartialObjectMetadataList, error,
 ) {
 	page := &metav1.PartialObjectMetadataList{}
-	return page, c.rest.Get().AbsPath(t.path()...).
-		SetHeader("Accept", acceptMetadata("PartialObjectMetadataList")).
+	err := c.rest.Get().AbsPath(t.path()...).SetHeader("Accept", acceptMetadata("PartialObjectMetadataList")).
 		SpecificallyVersionedParams(&o, c.parameters, corev1.SchemeGroupVersion).Do(ctx).Into(page)
+	return page, fromServer(err, t)
 }
 
 // delete sends its options as JSON, because handlers of custom resources refuse protobuf.
@@ -109,8 +109,9 @@ func (c *objectClient) delete(ctx context.Context, t target, o metav1.DeleteOpti
 	if err != nil {
 		return err
 	}
-	return c.rest.Delete().AbsPath(t.path()...).Name(t.name).SetHeader("Content-Type", runtime.ContentTypeJSON).
+	err = c.rest.Delete().AbsPath(t.path()...).Name(t.name).SetHeader("Content-Type", runtime.ContentTypeJSON).
 		Body(body).Do(ctx).Error()
+	return fromServer(err, t)
 }
 
 // path is the path of the target's collection.

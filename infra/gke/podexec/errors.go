@@ -30,9 +30,10 @@ type status struct {
 
 // explainRefusal turns the refusal of an API server into the vocabulary of package agentexec:
 //
-//	404                       NotRunning: the namespace or the pod is gone
+//	404 of the API server     NotRunning: the namespace or the pod is gone
 //	400, about a container    NotRunning
-//	all others                Unavailable: operators may grant rights later, and nodes come back
+//	all others                Unavailable: operators may grant rights later, and nodes come back. A 404 of a proxy
+//	                          that does not reach the cluster is one, too.
 //
 // The texts of a kubelet stay out of errors: they may quote a command. Those of refusals do not.
 func explainRefusal(cell string, answer *http.Response, cause error) error {
@@ -45,7 +46,9 @@ func explainRefusal(cell string, answer *http.Response, cause error) error {
 	}
 	switch answer.StatusCode {
 	case http.StatusNotFound:
-		return agentexec.NotRunning()
+		if s.Reason == "NotFound" {
+			return agentexec.NotRunning()
+		}
 	case http.StatusBadRequest:
 		if strings.Contains(s.Message, "container") || strings.Contains(s.Message, "does not have a host assigned") {
 			return agentexec.NotRunning()

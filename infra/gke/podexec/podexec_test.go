@@ -127,17 +127,19 @@ func TestCommands_ExplainRefusals(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		status  int
+		reason  string
 		message string
 		want    string
 	}{
-		{status: 404, message: `pods "agent-0" not found`, want: agentexec.CodeNotRunning},
+		{status: 404, reason: "NotFound", message: `pods "agent-0" not found`, want: agentexec.CodeNotRunning},
+		{status: 404, message: "of a proxy", want: "cluster_unavailable"},
 		{status: 400, message: `container "agent" in pod "agent-0" is not available`, want: agentexec.CodeNotRunning},
 		{status: 403, message: "cannot create resource pods/exec", want: "cluster_unavailable"},
 		{status: 500, want: "cluster_unavailable"},
 	} {
 		c, a := newCommands(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(row.status)
-			_ = json.NewEncoder(w).Encode(map[string]string{"message": row.message})
+			_ = json.NewEncoder(w).Encode(map[string]string{"message": row.message, "reason": row.reason})
 		})
 		if _, err := c.Open(t.Context(), a, agentexec.Command{Args: []string{"ls"}}); fault.Code(err) != row.want {
 			t.Errorf("%d: error %v, want %s", row.status, err, row.want)

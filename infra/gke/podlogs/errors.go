@@ -16,12 +16,16 @@ import (
 // maxStatus is more than the size of an API server's error.
 const maxStatus = 64 << 10
 
+// reasonNotFound is what the API server says of what does not exist, also on behalf of a kubelet.
+const reasonNotFound = "NotFound"
+
 // explain turns the error of an API server into the vocabulary of package agentlog:
 //
-//	404                                 NotRunning: the namespace, the pod or the log is gone
+//	404 of the API server               NotRunning: the namespace, the pod or the log is gone
 //	400, a container waits to start     NotRunning
 //	400, no previous container          NoPrevious
-//	all others                          Unavailable: operators may grant rights later, and nodes come back
+//	all others                          Unavailable: operators may grant rights later, and nodes come back. A 404 of a
+//	                                    proxy that does not reach the cluster is one, too.
 //
 // The texts of a kubelet stay out of errors: they may have parts of a tenant's log. Those of refusals do not.
 func explain(res *http.Response, body io.Reader) error {
@@ -31,7 +35,7 @@ func explain(res *http.Response, body io.Reader) error {
 	}
 	_ = json.NewDecoder(io.LimitReader(body, maxStatus)).Decode(&s) // a proxy's error is no JSON
 	switch {
-	case res.StatusCode == http.StatusNotFound:
+	case res.StatusCode == http.StatusNotFound && s.Reason == reasonNotFound:
 		return agentlog.NotRunning()
 	case res.StatusCode == http.StatusBadRequest && strings.HasPrefix(s.Message, "previous terminated container"):
 		return agentlog.NoPrevious()

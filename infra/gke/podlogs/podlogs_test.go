@@ -105,7 +105,7 @@ func refuse(w http.ResponseWriter, status int, message string) {
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": status,
-		"reason": http.StatusText(status),
+		"reason": strings.ReplaceAll(http.StatusText(status), " ", ""),
 	})
 }
 
@@ -317,6 +317,7 @@ func TestLogs_ExplainErrors(t *testing.T) {
 		status    int
 		message   string
 		header    string
+		page      bool // in place of a Status
 		wantKind  fault.Kind
 		wantCode  string
 		wantAfter time.Duration
@@ -326,7 +327,10 @@ func TestLogs_ExplainErrors(t *testing.T) {
 			status: 400, message: `container "agent" in pod "agent-0" is waiting to start: ContainerCreating`,
 			wantKind: fault.Conflict, wantCode: agentlog.CodeNotRunning,
 		},
-		"log is gone":  {status: 404, message: line, wantKind: fault.Conflict, wantCode: agentlog.CodeNotRunning},
+		"log is gone": {status: 404, message: line, wantKind: fault.Conflict, wantCode: agentlog.CodeNotRunning},
+		"a proxy's page": {
+			status: 404, page: true, wantKind: fault.Unavailable, wantCode: "cluster_unavailable",
+		},
 		"node is down": {status: 500, message: line, wantKind: fault.Unavailable, wantCode: "cluster_unavailable"},
 		"bad gateway":  {status: 502, wantKind: fault.Unavailable, wantCode: "cluster_unavailable"},
 		"bad request":  {status: 400, message: line, wantKind: fault.Unavailable, wantCode: "cluster_unavailable"},
@@ -351,7 +355,11 @@ func TestLogs_ExplainErrors(t *testing.T) {
 				if c.header != "" {
 					w.Header().Set("Retry-After", c.header)
 				}
-				refuse(w, c.status, c.message)
+				if c.page {
+					http.Error(w, "<!DOCTYPE html>", c.status)
+				} else {
+					refuse(w, c.status, c.message)
+				}
 				return true
 			})
 			_, err := logs.Open(t.Context(), server.agent, agentlog.Options{})
