@@ -13,8 +13,12 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// quotaWait is the first wait for a quota that isn't worked out yet; it doubles, within callTimeout in all.
-const quotaWait = 20 * time.Millisecond
+const (
+	// quotaWait is the first wait for a quota that isn't worked out yet; it doubles, within callTimeout in all.
+	quotaWait = 20 * time.Millisecond
+	// maxRaisedWait bounds each wait for a quota without room, whose raised limits may not count yet.
+	maxRaisedWait = time.Second
+)
 
 // Apply implements provisioning.Cluster. One object is one request. Nothing is read of an agent that was never ready:
 // its first provision costs as many requests as it has objects.
@@ -65,7 +69,7 @@ func (c *client) apply(ctx context.Context, o object) (*metav1.PartialObjectMeta
 	defer cancel()
 	t := targetOf(o)
 	now, err := c.applyOnce(ctx, o)
-	for wait := quotaWait; quotaPending(err); wait *= 2 {
+	for wait := quotaWait; quotaPending(err, wait); wait *= 2 {
 		select {
 		case <-ctx.Done():
 			return nil, explain(err, t)

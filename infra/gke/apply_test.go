@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -171,6 +174,39 @@ func TestApply_RetriesWhileTheQuotaIsNotComputed(t *testing.T) {
 	w.apply(t, a, testRuntimeInput(), agent.StageStorage)
 	if refused.Load() != 4 {
 		t.Errorf("%d attempts, want 4", refused.Load())
+	}
+}
+
+// For a moment, the API server goes by the limits of the former plan.
+func TestApply_RetriesWhileARaisedQuotaDoesNotCount(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		refusals int
+		want     string
+	}{
+		"for a moment":     {refusals: 3},
+		"there is no room": {refusals: 1000, want: codeQuotaExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				refused, begun := 0, time.Now()
+				c := answering(t, func() (*http.Response, error) {
+					if refused++; refused > row.refusals {
+						return answerObject(metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
+							APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata",
+						}})
+					}
+					return answer(http.StatusForbidden, metav1.StatusReasonForbidden, "exceeded quota: agent, "+
+						"requested: requests.storage=15Gi, used: requests.storage=5Gi, limited: "+
+						"requests.storage=15Gi"), nil
+				})
+				err := c.Apply(t.Context(), testAgent(), agent.StageStorage, testRuntimeInput())
+				if took := time.Since(begun); fault.Code(err) != row.want || took > callTimeout/2 {
+					t.Errorf("after %s: error %v, want code %q well within the time of a call", took, err, row.want)
+				}
+			})
+		})
 	}
 }
 

@@ -133,10 +133,14 @@ func missing(what string) *fault.Error {
 		"The agent's %s no longer exists on its cluster. Provisioning starts again.", what)
 }
 
-// quotaPending reports whether a call failed only because a quota that has just been made isn't worked out yet. That
-// takes milliseconds.
-func quotaPending(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "status unknown for quota")
+// quotaPending reports whether a call may have failed only because a quota that has just been made or raised isn't
+// worked out yet. That takes milliseconds. A quota may also have no room, so a raised one is waited for less long.
+func quotaPending(err error, wait time.Duration) bool {
+	if !apierrors.IsForbidden(err) {
+		return false
+	}
+	return strings.Contains(err.Error(), "status unknown for quota") ||
+		wait < maxRaisedWait && strings.Contains(err.Error(), "exceeded quota")
 }
 
 // confidential reports whether objects of the kind hold values that must not appear in an error. The API server quotes

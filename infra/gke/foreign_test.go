@@ -23,6 +23,20 @@ func page(code int) *http.Response {
 	}
 }
 
+// answering returns clusters whose only cell has the same answer to all requests.
+func answering(t *testing.T, answer func() (*http.Response, error)) *Clusters {
+	t.Helper()
+	s := testSettings()
+	s.Cells = []Cell{{Name: "local", Kubeconfig: "testdata/kubeconfig.yaml"}}
+	c := testClusters(t, s)
+	c.wrapTransports(func(http.RoundTripper) http.RoundTripper {
+		return way{calls: &calls{breaks: func(*http.Request, http.RoundTripper) (*http.Response, error) {
+			return answer()
+		}}}
+	})
+	return c
+}
+
 // An agent neither loses its data nor ends in error because a proxy answers, or an API server that does not serve an
 // API.
 func TestClusters_TakeOnlyTheAPIServersWordForObjects(t *testing.T) {
@@ -40,14 +54,7 @@ func TestClusters_TakeOnlyTheAPIServersWordForObjects(t *testing.T) {
 				"the server could not find the requested resource")
 		},
 	} {
-		s := testSettings()
-		s.Cells = []Cell{{Name: "local", Kubeconfig: "testdata/kubeconfig.yaml"}}
-		c := testClusters(t, s)
-		c.wrapTransports(func(http.RoundTripper) http.RoundTripper {
-			return way{calls: &calls{breaks: func(*http.Request, http.RoundTripper) (*http.Response, error) {
-				return foreign(), nil
-			}}}
-		})
+		c := answering(t, func() (*http.Response, error) { return foreign(), nil })
 		for what, call := range callsAbout(t, c) {
 			t.Run(name+", "+what, func(t *testing.T) {
 				t.Parallel()

@@ -133,7 +133,8 @@ func raise(to, list corev1.ResourceList) {
 }
 
 // checkQuotas refuses what would use more than a quota of the namespace allows. It counts what exists, so requests
-// that the store's lock orders never exceed a quota together.
+// that the store's lock orders never exceed a quota together. As in Kubernetes, the limits are those of the status: a
+// quota that has just been made or changed counts a moment later.
 func (a *Admission) checkQuotas(r *Attributes) error {
 	asked := Usage(r.Object)
 	if len(asked) == 0 {
@@ -146,7 +147,7 @@ func (a *Admission) checkQuotas(r *Attributes) error {
 	for _, o := range a.store.List(a.catalog.Core("ResourceQuota"), r.Key.Namespace) {
 		quota := o.(*corev1.ResourceQuota)
 		if pod, ok := r.Object.(*corev1.Pod); ok && r.Old == nil {
-			if missing := unspecified(pod, quota.Spec.Hard); len(missing) > 0 {
+			if missing := unspecified(pod, quota.Status.Hard); len(missing) > 0 {
 				return r.forbidden("failed quota: %s: must specify %s", quota.Name, strings.Join(missing, "; "))
 			}
 		}
@@ -160,7 +161,7 @@ func (a *Admission) checkQuotas(r *Attributes) error {
 func (a *Admission) checkQuota(r *Attributes, quota *corev1.ResourceQuota, asked, had corev1.ResourceList) error {
 	var used corev1.ResourceList
 	var requested, taken, limited []string
-	for _, name := range slices.Sorted(maps.Keys(quota.Spec.Hard)) {
+	for _, name := range slices.Sorted(maps.Keys(quota.Status.Hard)) {
 		more, ok := asked[name]
 		if !ok {
 			continue
@@ -171,9 +172,9 @@ func (a *Admission) checkQuota(r *Attributes, quota *corev1.ResourceQuota, asked
 			continue
 		}
 		if used == nil {
-			used = a.Used(r.Key.Namespace, quota.Spec.Hard)
+			used = a.Used(r.Key.Namespace, quota.Status.Hard)
 		}
-		hard, now := quota.Spec.Hard[name], used[name]
+		hard, now := quota.Status.Hard[name], used[name]
 		after := now.DeepCopy()
 		if after.Add(more); after.Cmp(hard) > 0 {
 			requested = append(requested, fmt.Sprintf("%s=%s", name, more.String()))
