@@ -19,6 +19,7 @@ func accessCases() map[string]func(*space) {
 		"role in a namespace":        testRole,
 		"names of a rule":            testResourceNames,
 		"subresources":               testSubresources,
+		"commands":                   testCommands,
 		"cluster role in namespace":  testClusterRoleInNamespace,
 		"cluster role":               testClusterRole,
 		"group":                      testGroup,
@@ -148,6 +149,31 @@ func testSubresources(s *space) {
 	user.refuses(call{path: "apps/statefulsets/a"}, s.forbidden("get", "statefulsets", "apps"))
 	user.refuses(call{path: "apps/statefulsets/a/status"}, s.forbidden("get", "statefulsets/status", "apps"))
 	user.refuses(call{path: "pods/a/log"}, s.forbidden("get", "pods/log", ""))
+}
+
+// testCommands checks that a WebSocket, which begins with GET, needs the right to create, as a command over SPDY does.
+func testCommands(s *space) {
+	upgrades := *s
+	upgrades.server.Config = rest.CopyConfig(s.server.Config)
+	upgrades.server.Config.NextProtos = []string{"http/1.1"}
+	user, subject := upgrades.user()
+	s.create("pods", "metadata: {name: a}\n"+podSpec)
+	s.grant("r", subject, "[{apiGroups: [''], resources: [pods/exec], verbs: [get]}]")
+	s.eventually("the right is granted", func(context.Context) error {
+		return differences(user.must(post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "spec: "+
+			"{resourceAttributes: {namespace: "+s.namespace+", resource: pods, subresource: exec, verb: get}}")),
+			map[string]any{"/status/allowed": true})
+	})
+	command := call{path: "pods/a/exec", query: "command=ls&stdout=true", header: map[string]string{
+		"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+		"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Protocol": "v5.channel.k8s.io",
+	}}
+	user.refuses(command, refusal{code: http.StatusForbidden, reason: metav1.StatusReasonForbidden})
+	s.must(call{verb: "MERGE", path: rbacGroup + "/roles/r", body: "rules: [{apiGroups: [''], resources: " +
+		"[pods/exec], verbs: [get, create]}]"})
+	s.eventually("the pod has no node", func(ctx context.Context) error {
+		return user.is(ctx, command, http.StatusBadRequest)
+	})
 }
 
 func testClusterRoleInNamespace(s *space) {

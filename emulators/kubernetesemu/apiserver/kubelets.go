@@ -54,6 +54,10 @@ func checkLogOptions(query url.Values) error {
 // connect passes a stream on to the kubelet of a pod: exec, attach or portForward.
 func (s *Server) connect(what string) func(*call) error {
 	return func(c *call) error {
+		create := *c // a WebSocket begins with GET, and needs the right to create as well
+		if create.verb = "create"; !s.allows(&c.user, attributesOf(c.target, create.verb)) {
+			return forbid(&create)
+		}
 		if err := s.admitStream(c); err != nil {
 			return err
 		}
