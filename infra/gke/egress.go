@@ -100,12 +100,13 @@ func (b blueprint) restrict(pod *corev1.PodSpec) {
 }
 
 // egressEnv are placeholders for brokered secrets, and the variables with which programs find the certificates. A
-// variable that the agent or its image sets stays.
+// variable that the agent or its image sets stays. A name that is there twice would be refused.
 func (b blueprint) egressEnv(c corev1.Container) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	add := func(name, value string) {
 		_, plain := plainEnv(b.agent)[name]
-		if !plain && !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name }) {
+		has := func(e corev1.EnvVar) bool { return e.Name == name }
+		if !plain && !slices.ContainsFunc(c.Env, has) && !slices.ContainsFunc(env, has) {
 			env = append(env, corev1.EnvVar{Name: name, Value: value})
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/egress"
 )
 
@@ -161,6 +162,29 @@ func TestJudgeTrust(t *testing.T) {
 		silent := row.want == ""
 		if v.silent != silent || !silent && v.failure.Code != row.want || v.failure.Permanent {
 			t.Errorf("%s: %+v, silent %t, want %q", name, v.failure, v.silent, row.want)
+		}
+	}
+}
+
+// A client may call a brokered secret as it likes, also by the name of a variable that leads to the certificates. An
+// API server refuses a list that has a name twice.
+func TestPod_NamesEachVariableOnce(t *testing.T) {
+	t.Parallel()
+	for _, key := range dataplane.CAVariables() {
+		a := testAgent()
+		broker(&a, key, "api.example.com")
+		b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string][]string{}
+		for _, v := range b.pod().Spec.Containers[0].Env {
+			values[v.Name] = append(values[v.Name], v.Value)
+		}
+		for name, of := range values {
+			if len(of) != 1 || name == key && of[0] != egress.Placeholder {
+				t.Errorf("a secret %s: the variable %s has the values %q, want one", key, name, of)
+			}
 		}
 	}
 }
