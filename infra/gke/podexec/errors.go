@@ -88,8 +88,9 @@ func explainEnd(message []byte) error {
 		"error finding executable", "the image has no program"):
 		return agentexec.NotFound()
 	// The kubelet, containerd, and the local cloud's pods.
-	case has("container not found", "container is in CONTAINER_EXITED state", "not running", "does not run",
-		"is simulated", "is not available", "cannot exec in a"):
+	case has("container not found", "pod does not exist", "no running task found",
+		"container is in CONTAINER_EXITED state", "not running", "does not run", "is simulated", "is not available",
+		"cannot exec in a"):
 		return agentexec.NotRunning()
 	}
 	return unavailable(fmt.Errorf("a command did not run: %s", s.Reason))

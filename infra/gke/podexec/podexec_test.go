@@ -107,6 +107,8 @@ func TestCommands_ExplainHowTheyDidNotRun(t *testing.T) {
 		`exec: "/CANARY": stat /CANARY: no such file or directory: unknown`: agentexec.CodeNotFound,
 		`the image has no program CANARY, and neither has the machine`:      agentexec.CodeNotFound,
 		`unable to upgrade connection: container not found ("agent")`:       agentexec.CodeNotRunning,
+		`unable to upgrade connection: pod does not exist`:                  agentexec.CodeNotRunning,
+		`failed to load task: no running task found: task CANARY not found`: agentexec.CodeNotRunning,
 		`container is in CONTAINER_EXITED state`:                            agentexec.CodeNotRunning,
 		`pod agent/agent-0 is simulated: no process runs that could answer`: agentexec.CodeNotRunning,
 		`rpc error: code = Unavailable desc = connection to CANARY closed`:  "cluster_unavailable",
