@@ -32,6 +32,7 @@ const maxReason = 600
 // explain turns the error of a call about an object into the vocabulary of package provisioning:
 //
 //	400, 405, 413, 422             Permanent: the object itself is wrong
+//	500, duplicate entries         Permanent: server-side apply says so of an object that is wrong
 //	403, the namespace terminates  Unavailable, namespace_terminating
 //	403, stale generation          Stale: see terraform/cell/fence.yaml
 //	403, a class that cannot grow  Permanent, volume_cannot_grow: operators choose another class, or change it
@@ -51,8 +52,8 @@ func explain(err error, t target) error {
 	s := status.Status()
 	switch {
 	case s.Code == http.StatusUnprocessableEntity, s.Code == http.StatusBadRequest,
-		s.Code == http.StatusMethodNotAllowed,
-		s.Code == http.StatusRequestEntityTooLarge:
+		s.Code == http.StatusMethodNotAllowed, s.Code == http.StatusRequestEntityTooLarge,
+		s.Code == http.StatusInternalServerError && strings.Contains(s.Message, "duplicate entries for key"):
 		return &provisioning.Permanent{
 			Code: codeObjectRejected, Cause: cause,
 			Message: fmt.Sprintf("The cluster rejected the agent's %s %s: %s. Contact support.",

@@ -52,6 +52,11 @@ func TestExplain_MapsErrorsOfTheAPIServer(t *testing.T) {
 			err: apierrors.NewRequestEntityTooLargeError(canary), permanent: true,
 			code: codeObjectRejected,
 		},
+		"a name twice": {
+			err: apierrors.NewInternalError(errors.New("failed to create typed patch object (n/x; v1, Kind=Thing): " +
+				".env: duplicate entries for key [name=\"" + canary + "\"]")),
+			permanent: true, code: codeObjectRejected,
+		},
 		"wrapped":     {err: fmt.Errorf("list: %w", invalid), permanent: true, code: codeObjectRejected},
 		"quota":       {err: quota, code: codeQuotaExceeded},
 		"terminating": {err: terminates, code: codeNamespaceTerminating},
