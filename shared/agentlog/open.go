@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -199,20 +200,29 @@ func (s *stream) openNext() (bool, error) {
 }
 
 // read opens a part. The kubelet may have dropped the log of a container that the pod still names: then the kept one
-// is read.
+// is read. A reader that resumes does without it.
 func (s *stream) read(part Part) (io.ReadCloser, error) {
 	body, err := s.pods.Read(s.ctx, s.agent, part)
-	gone := fault.Code(err) == CodeNoPrevious || fault.Code(err) == CodeNotRunning
-	if s.ended == nil || part.Kept || !gone {
+	if s.ended == nil && !part.Previous || part.Kept || !isGone(err) {
 		return body, err
 	}
 	part.Kept = true
 	kept, keptErr := s.pods.Read(s.ctx, s.agent, part)
-	if keptErr != nil {
+	switch {
+	case keptErr != nil && s.ended != nil:
 		return nil, err
+	case isGone(keptErr):
+		return io.NopCloser(strings.NewReader("")), nil
+	case keptErr != nil:
+		return nil, keptErr
 	}
 	s.parts[0] = part
 	return kept, nil
+}
+
+// isGone reports whether a log is no longer there.
+func isGone(err error) bool {
+	return fault.Code(err) == CodeNoPrevious || fault.Code(err) == CodeNotRunning
 }
 
 // Next implements Stream.

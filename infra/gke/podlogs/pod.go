@@ -136,7 +136,7 @@ func (l *Logs) Read(ctx context.Context, a agent.Agent, part agentlog.Part) (io.
 		wait.silence = 0
 	}
 	answer, err := l.get(ctx, a, request{path: connect.PodPath(a.Namespace()) + "/log", query: query}, wait)
-	if err != nil || part.Ended.Container == "" {
+	if err != nil || part.Ended.Container == "" && !part.Previous {
 		return answer, err
 	}
 	return unlessGone(answer)
