@@ -135,7 +135,7 @@ func serveLog(w http.ResponseWriter, r *http.Request, o Options) {
 			awaitExit(r.Context(), o.Pods, name, id)
 		}
 	case !ok:
-		http.Error(w, fmt.Sprintf("unable to retrieve container logs for %s", id), http.StatusNotFound)
+		_, _ = io.WriteString(w, "unable to retrieve container logs for "+id) // in place of the log, as a kubelet does
 	default:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		read := containerlog.ReadOptions{

@@ -133,6 +133,24 @@ func TestServe_NeedsTheAPIServersCertificate(t *testing.T) {
 	}
 }
 
+// A kubelet answers 200 for the log of a container that is gone.
+func TestServe_SaysInALogThatItIsGone(t *testing.T) {
+	t.Parallel()
+	status := running()
+	status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ContainerID: "process://0"}
+	url, files, config := serve(t, onePod{status: status})
+	certificate, err := tls.LoadX509KeyPair(files.ClientCert, files.ClientKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Certificates = []tls.Certificate{certificate}
+	const want = "unable to retrieve container logs for process://0"
+	if code, body, err := get(t, url+"/containerLogs/n/p/main?previous=true", config); err != nil ||
+		code != http.StatusOK || body != want {
+		t.Errorf("answer %d %q, %v; want 200 %q", code, body, err, want)
+	}
+}
+
 func TestListen_GivesEachClusterItsOwnBlock(t *testing.T) {
 	t.Parallel()
 	first, err := Listen(t.Context())
