@@ -32,7 +32,9 @@ const (
 	snapshotDriver = "pd.csi.storage.gke.io"
 	// handlePrefix begins what storage calls snapshots.
 	handlePrefix = "projects/local/global/snapshots/"
-	// uploadTime is how long a snapshot that is cut cannot be used yet.
+	// driverPoll is how often the driver asks Compute Engine whether a snapshot is cut.
+	driverPoll = time.Second
+	// uploadTime is how long a snapshot that is known to be cut cannot be used yet.
 	uploadTime = 300 * time.Millisecond
 	// diskSnapshots is how many snapshots Compute Engine takes of a disk within diskPeriod.
 	diskSnapshots, diskPeriod = 6, time.Hour
@@ -128,11 +130,15 @@ func (s *Simulator) advance(ctx context.Context, o *kubeclient.VolumeSnapshotCon
 		if err != nil {
 			return err
 		}
+		if left := driverPoll - time.Since(taken.CutAt); left > 0 {
+			again(left)
+			return nil
+		}
 		*status = kubeclient.VolumeSnapshotContentStatus{
 			Handle: &handle, CreationTime: new(taken.CutAt.UnixNano()), RestoreSize: &taken.Size, Ready: new(false),
 		}
 	}
-	if left := uploadTime - time.Since(time.Unix(0, *status.CreationTime)); left > 0 {
+	if left := driverPoll + uploadTime - time.Since(time.Unix(0, *status.CreationTime)); left > 0 {
 		again(left)
 		return nil
 	}

@@ -39,8 +39,8 @@ type Reconciler struct {
 }
 
 const (
-	// PushTimeout bounds one call of Reconcile. The queue's push window keeps up only while pushes are short: one that
-	// waits for a pod would delay the work of all other agents.
+	// PushTimeout bounds one call of Reconcile, but for quietTime. The queue's push window keeps up only while pushes
+	// are short: one that waits for a pod would delay the work of all other agents.
 	PushTimeout = 9 * time.Second
 	// recordTime is the end of PushTimeout, in which a run only records what happened.
 	recordTime = 2 * time.Second
@@ -84,7 +84,7 @@ func (r *Reconciler) reconcile(ctx context.Context, agentID string, first func(c
 		}
 		if a.SnapshotsDue(r.Now()) && !w.snapped {
 			w.snapped = true
-			if a, err = w.runSnapshots(ctx, a); err == nil {
+			if a, err = w.runSnapshots(ctx, a); err == nil && !ended(ctx) {
 				a, err = w.runReader(ctx, a)
 			}
 			if errors.Is(err, agent.ErrSuperseded) {

@@ -12,7 +12,7 @@ import (
 type run struct {
 	*Reconciler
 	holder string
-	// ends is when the call of Reconcile must have ended.
+	// ends is when the call of Reconcile must have ended. A snapshot of a volume that a program keeps quiet moves it.
 	ends time.Time
 	// begun is true once the run has recorded that it applies objects.
 	begun bool
@@ -28,6 +28,9 @@ type run struct {
 func (w *run) record(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.WithoutCancel(ctx), w.ends)
 }
+
+// ended reports whether the time of a run has passed. What it has not done is still due.
+func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 // errFinished ends a run whose work another run has finished.
 var errFinished = errors.New("another worker finished the work")

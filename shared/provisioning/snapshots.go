@@ -20,6 +20,11 @@ const (
 	// second.
 	cutTime  = 3 * time.Second
 	cutPause = 200 * time.Millisecond
+	// quietTime is how long a program keeps the volume quiet until the snapshot is cut. It is longer than cutTime,
+	// because no later run can wait on: the driver of Google's disks tells that it has cut one when Compute Engine has
+	// begun to store it, which it asks once a second. quietEnd is for the end of that, and to record it.
+	quietTime = 12 * time.Second
+	quietEnd  = 7 * time.Second
 )
 
 // runSnapshots handles what is due of an agent's snapshots and former volumes. What fails is tried again later; it does
@@ -37,11 +42,17 @@ func (w *run) runSnapshots(ctx context.Context, a agent.Agent) (agent.Agent, err
 		return a, err
 	}
 	for _, s := range a.OpenSnapshots(w.Now()) {
+		if ended(ctx) {
+			return a, nil
+		}
 		if a, err = w.recordSnapshot(ctx, a, s.ID, w.visitSnapshot(ctx, a, s)); err != nil {
 			return a, err
 		}
 	}
 	for _, number := range a.LeftoverVolumes(w.Now()) {
+		if ended(ctx) {
+			return a, nil
+		}
 		gone, err := w.Volumes.DeleteVolume(ctx, a, number)
 		if err != nil {
 			slog.WarnContext(ctx, "a former volume could not be deleted", "agent_id", a.ID, "volume", number, "error",
@@ -133,7 +144,7 @@ func (w *run) take(ctx context.Context, a agent.Agent, s agent.Snapshot) (seen a
 ) {
 	if s.Consistency != agent.ConsistentByHook || !s.CutAt.IsZero() || a.Status != agent.Running {
 		quiet := s.Consistency != agent.ConsistentAfterCrash && s.CutAt.IsZero()
-		seen, err = w.ask(ctx, a, s, quiet, isReady)
+		seen, err = w.ask(ctx, a, s, question{quiet: quiet, until: isReady, atMost: cutTime})
 		return seen, true, err
 	}
 	if w.Quiescer == nil {
@@ -142,7 +153,10 @@ func (w *run) take(ctx context.Context, a agent.Agent, s agent.Snapshot) (seen a
 	if err := w.Quiescer.Quiesce(ctx, a, QuiesceBegin); err != nil {
 		return seen, false, errors.Join(err, w.endQuiet(ctx, a))
 	}
-	seen, err = w.ask(ctx, a, s, false, isCut)
+	w.ends = time.Now().Add(quietTime + quietEnd)
+	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), quietTime)
+	defer cancel()
+	seen, err = w.ask(longer, a, s, question{until: isCut, atMost: quietTime})
 	return seen, true, errors.Join(err, w.endQuiet(ctx, a))
 }
 
@@ -157,14 +171,21 @@ func isCut(s agent.SnapshotState) bool { return !s.CutAt.IsZero() }
 
 func isReady(s agent.SnapshotState) bool { return s.Ready }
 
-// ask asks for a snapshot and waits a moment for it.
-func (w *run) ask(ctx context.Context, a agent.Agent, s agent.Snapshot, quiet bool,
-	until func(agent.SnapshotState) bool,
-) (agent.SnapshotState, error) {
+// question is what a run asks the cluster's storage for.
+type question struct {
+	// quiet is for a snapshot of a volume that no pod uses.
+	quiet bool
+	// until is what the run waits for, about as long as atMost.
+	until  func(agent.SnapshotState) bool
+	atMost time.Duration
+}
+
+// ask asks for a snapshot and waits for it.
+func (w *run) ask(ctx context.Context, a agent.Agent, s agent.Snapshot, q question) (agent.SnapshotState, error) {
 	begun := time.Now()
 	for {
-		seen, err := w.Volumes.Snapshot(ctx, a, s, quiet)
-		if err != nil || until(seen) || time.Since(begun) >= cutTime || sleep(ctx, cutPause) != nil {
+		seen, err := w.Volumes.Snapshot(ctx, a, s, q.quiet)
+		if err != nil || q.until(seen) || time.Since(begun) >= q.atMost || sleep(ctx, cutPause) != nil {
 			return seen, err
 		}
 	}
@@ -185,7 +206,7 @@ func (w *run) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	if err := w.Cluster.Apply(ctx, a, agent.StageRuntime, RuntimeInput{}); err != nil {
 		return a, w.failed(ctx, a, agent.StageRuntime, err)
 	}
-	seen, err := w.ask(ctx, a, s, true, isCut)
+	seen, err := w.ask(ctx, a, s, question{quiet: true, until: isCut, atMost: cutTime})
 	inUse, refused := errors.Is(err, ErrVolumeInUse), isPermanent(err)
 	if err != nil && !inUse {
 		slog.WarnContext(ctx, "a snapshot could not be taken yet", "agent_id", a.ID, "snapshot_id", s.ID, "error", err)

@@ -144,6 +144,30 @@ func (s unanswered) Snapshot(ctx context.Context, a agent.Agent, of agent.Snapsh
 	return seen, err
 }
 
+// Storage that tells only after seconds that it has cut a snapshot has cut it while the volume was quiet. The push ends
+// before the queue delivers it again.
+func TestReconcile_KeepsTheVolumeQuietUntilTheSnapshotIsCut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, id := hooked(t)
+		h, r, began := &hook{}, w.reconciler(), time.Now()
+		r.Quiescer = h
+		r.Volumes = slow{r.Volumes, began.Add(10 * time.Second)}
+		if err := r.Reconcile(t.Context(), w.id); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < 10*time.Second || took >= 30*time.Second {
+			t.Errorf("the push took %s, want what the storage takes, and less than 30 s", took)
+		}
+		if want := []string{provisioning.QuiesceBegin, provisioning.QuiesceEnd}; !slices.Equal(h.calls, want) {
+			t.Errorf("the program was run with %q, want %q", h.calls, want)
+		}
+		if s := w.await(r, id); s.Status != agent.SnapshotReady || s.Consistency != agent.ConsistentByHook {
+			t.Errorf("the snapshot is %+v", s)
+		}
+	})
+}
+
 // A snapshot that is cut after the program was told that the volume may change is not called quiet.
 func TestReconcile_SaysThatASnapshotIsNotQuiet(t *testing.T) {
 	t.Parallel()
