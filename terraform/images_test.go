@@ -134,14 +134,14 @@ func TestPolicies_AdmitCustomImages(t *testing.T) {
 	wantAdmitted(t, clusters, "a custom image", a)
 	wantAdmitted(t, clusters, "one of the other registry", running(custom(digestOf("b.example:5000/x/y", "1"))))
 	for what, reference := range map[string]string{
-		"a registry that is not allowed":       digestOf("c.example/team/tool", "1"),
-		"a repository that is not allowed":     digestOf("a.example/other/tool", "1"),
-		"a name that begins in the same way":   digestOf("a.example/teams/tool", "1"),
-		"an allowed registry within the name":  digestOf("c.example/a.example/team/tool", "1"),
+		"a registry that is not allowed":        digestOf("c.example/team/tool", "1"),
+		"a repository that is not allowed":      digestOf("a.example/other/tool", "1"),
+		"a name that begins in the same way":    digestOf("a.example/teams/tool", "1"),
+		"an allowed registry within the name":   digestOf("c.example/a.example/team/tool", "1"),
 		"a path that leads out of the registry": digestOf("a.example/team/../other/tool", "1"),
-		"a tag":                                "a.example/team/tool:latest",
-		"a digest of another length":           digestOf("a.example/team/tool", "1") + "1",
-		"a second reference after a separator": "a.example/team/tool " + digestOf("x", "1"),
+		"a tag":                                 "a.example/team/tool:latest",
+		"a digest of another length":            digestOf("a.example/team/tool", "1") + "1",
+		"a second reference after a separator":  "a.example/team/tool " + digestOf("x", "1"),
 	} {
 		wantRefused(t, clusters, what, running(custom(reference)), refusesImage)
 	}
