@@ -6,11 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"k8s.io/klog/v2"
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/cluster"
@@ -133,6 +136,7 @@ func up(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	klog.SetSlogLogger(slog.Default()) // libraries of Kubernetes write to the terminal otherwise
 	began := time.Now()
 	out.Line("Starting the local cloud (logs: %s)", dir)
 	c, err := cloud.Start(ctx, cloud.Options{
