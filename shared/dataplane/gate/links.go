@@ -92,11 +92,13 @@ func (s *links) add(c net.Conn) *link {
 	return nil
 }
 
+// enter counts a connection if there is room for it. An address gets another one only while it has fewer than are free,
+// so that few agents together cannot take all of them from the others.
 func (s *links) enter(k *link) bool {
 	limits := s.gate.o.Limits
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.open) >= limits.Connections || s.ofAddress[k.address] >= limits.AddressConnections {
+	if s.ofAddress[k.address] >= min(limits.AddressConnections, limits.Connections-len(s.open)) {
 		return false
 	}
 	s.open[k] = struct{}{}

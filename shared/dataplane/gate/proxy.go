@@ -51,12 +51,13 @@ const (
 // errMemory means that the memory of the agent's requests is used up.
 var errMemory = errors.New("the agent's requests take too much memory")
 
-// charge counts memory until the end of the exchange.
+// charge counts memory until the end of the exchange. As with connections, an agent gets more only while it has less
+// than is free.
 func (x *exchange) charge(bytes int64) error {
 	x.memory += bytes
 	limits := x.gate.o.Limits
 	agent, all := x.tenant.memory.Add(bytes), x.gate.memory.Add(bytes)
-	if agent > limits.AgentMemory || all > limits.Memory {
+	if agent > min(limits.AgentMemory, limits.Memory-all+bytes) {
 		return errMemory
 	}
 	return nil
@@ -74,7 +75,7 @@ func (x *exchange) forward(req *http.Request) {
 	}()
 	ofAgent, ofAll := t.requests.Add(1), g.requests.Add(1)
 	if x.charge(requestMemory+2*intake.Cost(req.Header)) != nil || //nolint:mnd // the header and its copy
-		ofAgent > g.o.Limits.AgentRequests || ofAll > g.o.Limits.Requests {
+		ofAgent > min(g.o.Limits.AgentRequests, g.o.Limits.Requests-ofAll+1) {
 		g.refuse(x, x.agent, x.host, egress.TooMany)
 		return
 	}

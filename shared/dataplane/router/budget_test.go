@@ -28,7 +28,7 @@ func TestRouter_BoundsTheMemoryOfRequests(t *testing.T) {
 			limits: router.Limits{AgentMemory: 200 << 10}, wantHeld: 3, wantOthers: "agent_busy", wantOtherAgent: 200,
 		},
 		"of all": {
-			limits: router.Limits{Memory: 200 << 10}, wantHeld: 3, wantOthers: "router_busy", wantOtherAgent: 503,
+			limits: router.Limits{Memory: 100 << 10}, wantHeld: 1, wantOthers: "router_busy", wantOtherAgent: 503,
 		},
 		"large headers": {
 			limits: router.Limits{AgentMemory: 400 << 10}, request: large, wantHeld: 4, wantOthers: "agent_busy",
@@ -39,7 +39,7 @@ func TestRouter_BoundsTheMemoryOfRequests(t *testing.T) {
 			wantOtherAgent: 200,
 		},
 		"large answers, of all": {
-			limits: router.Limits{Memory: 350 << 10}, answer: large, wantHeld: 3, wantOthers: "invalid_answer",
+			limits: router.Limits{Memory: 120 << 10}, answer: large, wantHeld: 0, wantOthers: "invalid_answer",
 			wantOtherAgent: 200,
 		},
 	} {

@@ -46,30 +46,34 @@ func (w *world) occupy(requests int) *occupied {
 
 func TestRouter_LimitsConcurrentRequests(t *testing.T) {
 	t.Parallel()
-	for name, limits := range map[string]router.Limits{
-		"agent_busy": {AgentRequests: 3}, "router_busy": {Requests: 3},
+	for name, c := range map[string]struct {
+		limits router.Limits
+		room   int
+	}{
+		"agent_busy":  {limits: router.Limits{AgentRequests: 3}, room: 3},
+		"router_busy": {limits: router.Limits{Requests: 1}, room: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, func(o *router.Options) { o.Limits = limits })
-			busy := w.occupy(3)
+			w := newWorld(t, func(o *router.Options) { o.Limits = c.limits })
+			busy := w.occupy(c.room)
 			w.get(hostname(busy.Agent), "/hello") // strangers have to wait
 			other := w.start("other", func(http.ResponseWriter, *http.Request) {})
 			var clients sync.WaitGroup
-			for range 3 {
+			for range c.room {
 				clients.Go(func() {
 					if res, _ := w.get(hostname(busy.Agent), "/"); res.status != http.StatusNoContent {
 						t.Errorf("a request within the limit got %d, want 204", res.status)
 					}
 				})
 			}
-			for range 3 {
+			for range c.room {
 				<-busy.begun
 			}
 			for range 4 { // refused requests take no place
 				res, body := w.get(hostname(busy.Agent), "/")
 				if res.status != 503 || res.header.Get("Retry-After") == "" || !strings.Contains(body, name) {
-					t.Errorf("the fourth request got %d %s, want 503 %s with Retry-After", res.status, body, name)
+					t.Errorf("a request too many got %d %s, want 503 %s with Retry-After", res.status, body, name)
 				}
 			}
 			want := http.StatusOK

@@ -43,6 +43,12 @@ func memoryOf(req *http.Request) int64 {
 // headerMemory is for a header and the copy that is forwarded.
 func headerMemory(h http.Header) int64 { return 2 * intake.Cost(h) }
 
+// memoryShare returns what the requests of an agent may take when they take more bytes, which all includes: as with the
+// number of requests, an agent gets more only while it has less than is free.
+func (r *Router) memoryShare(all, more int64) int64 {
+	return min(r.limits.AgentMemory, r.limits.Memory-all+more)
+}
+
 // errAnswerMemory means that the memory of the agent's requests is used up.
 var errAnswerMemory = errors.New("the headers of the agent's answers take too much memory")
 
@@ -57,7 +63,7 @@ func (a *route) chargeAnswer(res *http.Response) (*http.Response, error) {
 		a.memory.Add(-bytes)
 		a.router.memory.Add(-bytes)
 	})}
-	if agent > a.router.limits.AgentMemory || all > a.router.limits.Memory ||
+	if agent > a.router.memoryShare(all, bytes) ||
 		res.StatusCode == http.StatusSwitchingProtocols { // its body must stay a connection
 		return nil, errors.Join(errAnswerMemory, body.Close())
 	}

@@ -150,8 +150,8 @@ func (r *Router) forward(w *intake.Writer, req *http.Request, a *route, wakes bo
 	}
 	defer a.memory.Add(-memory)
 	defer a.inFlight.Add(-1)
-	if requests, used := a.inFlight.Add(1), a.memory.Add(memory); requests > r.limits.AgentRequests ||
-		used > r.limits.AgentMemory {
+	if requests, used := a.inFlight.Add(1), a.memory.Add(memory); requests > r.requestsShare() ||
+		used > r.memoryShare(r.memory.Load(), memory) {
 		a.refuse(w, req, agentBusy, r.metrics.agentLimit)
 		return
 	}
@@ -165,6 +165,12 @@ func (r *Router) forward(w *intake.Writer, req *http.Request, a *route, wakes bo
 	req = req.WithContext(context.WithValue(req.Context(), exchangeKey{}, x))
 	a.proxy.ServeHTTP(x, req) // it panics with http.ErrAbortHandler if the answer breaks off
 	x.complete = true
+}
+
+// requestsShare returns how many concurrent requests an agent may have with the one that begins. It may have another
+// one only while it has fewer than are free, so that few agents together cannot take all of them from the others.
+func (r *Router) requestsShare() int64 {
+	return min(r.limits.AgentRequests, r.limits.Requests-r.inFlight.Load()+1)
 }
 
 // serveHealth answers the load balancer.
