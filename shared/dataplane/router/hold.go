@@ -195,12 +195,13 @@ type heldRequests struct {
 	ofOrganization map[string]int
 }
 
-// enter reports whether there is room for one more. Then it must leave.
+// enter reports whether there is room for one more. Then it must leave. As slots do, it takes another request of an
+// organization only while that has fewer than are free. Those of an unknown organization are not counted as one's.
 func (h *heldRequests) enter(a *route, organization string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.all >= h.limits.Held || a.held >= h.limits.AgentHeld ||
-		organization != "" && h.ofOrganization[organization] >= h.limits.OrganizationHeld {
+	if a.held >= h.limits.AgentHeld ||
+		h.ofOrganization[organization] >= min(h.limits.OrganizationHeld, h.limits.Held-h.all) {
 		return false
 	}
 	h.all++

@@ -134,13 +134,15 @@ func TestHold_EndsWithItsClient(t *testing.T) {
 func TestHold_IsBounded(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		limits                         router.Limits
-		wantSame, wantSibling, wantAny bool
+		limits                                    router.Limits
+		wantSame, wantSibling, wantAny, wantAgain bool
 	}{
-		"by default":      {wantSame: true, wantSibling: true, wantAny: true},
-		"an agent":        {limits: router.Limits{AgentHeld: 2}, wantSibling: true, wantAny: true},
-		"an organization": {limits: router.Limits{OrganizationHeld: 2}, wantAny: true},
-		"all":             {limits: router.Limits{Held: 2}},
+		"by default":      {wantSame: true, wantSibling: true, wantAny: true, wantAgain: true},
+		"an agent":        {limits: router.Limits{AgentHeld: 2}, wantSibling: true, wantAny: true, wantAgain: true},
+		"an organization": {limits: router.Limits{OrganizationHeld: 2}, wantAny: true, wantAgain: true},
+		"all":             {limits: router.Limits{Held: 3}, wantAny: true},
+		// Each gets more only while it has less than is free.
+		"few organizations": {limits: router.Limits{Held: 4, OrganizationHeld: 4}, wantAny: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,7 +161,7 @@ func TestHold_IsBounded(t *testing.T) {
 				for _, more := range []struct {
 					to   agent.Agent
 					held bool
-				}{{a, row.wantSame}, {sibling, row.wantSibling}, {foreign, row.wantAny}} {
+				}{{a, row.wantSame}, {sibling, row.wantSibling}, {foreign, row.wantAny}, {foreign, row.wantAgain}} {
 					got := send(more.to)
 					<-time.After(time.Second) // strangers take turns
 					if more.held {
