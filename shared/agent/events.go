@@ -26,7 +26,7 @@ func Events(before, after Agent) []event.Draft {
 	if after.Status != before.Status {
 		data := statusData{
 			Status: after.Status, PreviousStatus: before.Status, StatusReason: optional(after.StatusReason),
-			Error: after.Failure,
+			Error: after.Failure.public(),
 		}
 		if before.Asleep() && after.Status == Provisioning {
 			data.Cause = optional(after.WokenBy)
@@ -155,7 +155,7 @@ func stageEvents(before, after Agent) []event.Draft {
 		}
 		events = append(events, event.New(event.AgentStageChanged, stageData{
 			Stage: s.Name, Status: s.Status, PreviousStatus: former.Status, Attempt: s.Attempt,
-			ErrorCode: optional(s.ErrorCode), Message: optional(s.Message),
+			ErrorCode: optional(s.ErrorCode), Message: optional(publicMessage(s.ErrorCode, s.Message)),
 		}))
 	}
 	return events

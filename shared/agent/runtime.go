@@ -24,6 +24,29 @@ func (a Agent) isolation() Isolation {
 // the secret store.
 const CodeValueUnavailable = "secret_value_unavailable"
 
+// publicMessage returns a message about a code as members and events have it: without the keys of variables, which are
+// for admins.
+func publicMessage(code, message string) string {
+	switch code {
+	case CodeValueUnavailable:
+		return "The value of a secret is missing. An admin can set it again."
+	case "object_rejected":
+		return "The cluster does not accept the agent's configuration. Contact support."
+	default:
+		return message
+	}
+}
+
+// public returns the failure with its public message; nil for none.
+func (f *Failure) public() *Failure {
+	if f == nil {
+		return nil
+	}
+	shown := *f
+	shown.Message = publicMessage(f.Code, f.Message)
+	return &shown
+}
+
 // Codes of failures that may revert the move into the sandbox.
 const (
 	// CodeSandboxUnschedulable: the cluster has no sandbox for the agent.

@@ -87,12 +87,12 @@ const (
 // Values lists the sources.
 func (EnvVarSource) Values() []string { return []string{EnvIsSecret, EnvIsConfigured} }
 
-// Show renders the agent for a caller. Members see neither the keys of the environment, nor the bodies
-// of schedules, nor the dashboard's user name.
+// Show renders the agent for a caller. Members see neither the keys of the environment, nor the bodies of schedules,
+// nor the dashboard's user name. Messages for them name no key either.
 func (a Agent) Show(caller identity.Caller, d Addresses) View {
 	v := View{
 		ID: a.ID, Name: a.Name, Status: a.Status, Namespace: a.Namespace(), ResourcePlan: a.Plan,
-		Config:    a.showConfig(),
+		Config:    a.showConfig(caller.Admin()),
 		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), Cloud: a.Cloud, Region: a.Region,
 		Image:            a.showImage(),
 		EnvVars:          map[string]EnvVarSource{},
@@ -107,8 +107,8 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		DashboardWarming: a.Warming, RotationPending: a.RotationPending,
 		entityTag: a.EntityTag(),
 	}
-	if a.Failure != nil {
-		v.ErrorMessage = &a.Failure.Message
+	if f := v.Config.Error; f != nil {
+		v.ErrorMessage = &f.Message
 	}
 	if a.Routed {
 		host := a.Hostname(d)
@@ -136,11 +136,14 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 	return v
 }
 
-func (a Agent) showConfig() ConfigView {
+func (a Agent) showConfig(admin bool) ConfigView {
 	c := ConfigView{
 		ProvisioningStages: make([]StageView, len(a.Stages)), AllowedActions: a.AllowedActions(),
 		SandboxEnabled: a.Sandbox,
 		Error:          a.Failure,
+	}
+	if !admin {
+		c.Error = c.Error.public()
 	}
 	if len(a.Config) > len("{}") { // most agents have no config
 		own := json.NewDecoder(bytes.NewReader(a.Config))
@@ -154,6 +157,9 @@ func (a Agent) showConfig() ConfigView {
 		c.PlanLimits = PlanLimits{CPUCores: p.CPUCores(), MemoryBytes: p.MemoryBytes(), StorageBytes: p.StorageBytes()}
 	}
 	for i, s := range a.Stages {
+		if !admin {
+			s.Message = publicMessage(s.ErrorCode, s.Message)
+		}
 		c.ProvisioningStages[i] = StageView{
 			Name: s.Name, Status: s.Status, Attempt: s.Attempt, StartedAt: optional(s.StartedAt.UTC()),
 			FinishedAt: optional(s.FinishedAt.UTC()), ErrorCode: optional(s.ErrorCode), Message: optional(s.Message),

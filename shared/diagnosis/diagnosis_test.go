@@ -460,7 +460,7 @@ func TestTimeline_ShowsEveryFailure(t *testing.T) {
 		"The agent failed. The value of a secret is missing.",
 	}
 	admin := slices.Clone(member)
-	admin[4] = "The agent failed. The store may not have the value of TOKEN."
+	admin[4] = "The agent failed. The value of a secret is missing. An admin can set it again."
 	admin = append(admin, "The change of TOKEN failed at the stage rollout: sync_conflict.")
 	for role, want := range map[identity.Role][]string{identity.RoleMember: member, identity.RoleAdmin: admin} {
 		f := diagnosis.Facts{
