@@ -17,6 +17,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httputil"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +40,7 @@ type Gate struct {
 	// brokered has the connections whose TLS the gate terminates.
 	brokered         handover
 	requests, memory atomic.Int64 // of the requests in flight
-	hellos           atomic.Int64 // what hellos that arrive take of maxHellos
+	hellos           helloMemory  // of those that arrive
 	draining         atomic.Bool
 	// failures bounds log lines.
 	failures *rate.Limiter
@@ -55,6 +56,7 @@ func New(o Options) (*Gate, error) {
 	}
 	g := &Gate{o: o, brokered: newHandover(), failures: rate.NewLimiter(failureLogs, failureLogs)}
 	g.metrics = newMetrics(g)
+	g.hellos.ofAddress = map[netip.Addr]int64{}
 	g.links.init(g)
 	g.waiting.init(o.Limits)
 	g.tenants.init(g)

@@ -411,6 +411,9 @@ func TestTLS_BoundsHellosThatArrive(t *testing.T) {
 	if err := echoes(otherAddress, hello(t, "api.example.com")); err != nil {
 		t.Errorf("another agent got no answer: %v", err)
 	}
+	if err := echoes(otherAddress, large); err != nil {
+		t.Errorf("another agent with a large hello got no answer: %v", err)
+	}
 	for _, c := range open {
 		_ = c.Close()
 	}
