@@ -70,27 +70,6 @@ func (r *Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error)
 	return json.Marshal(document)
 }
 
-// maxPublicBodies is how many requests of a public route a process receives at the same time. It is well below the
-// number of requests that an instance serves, so that strangers who send slowly leave room for other routes.
-const maxPublicBodies = 16
-
-// limitReceiving returns decode for a route that does not authenticate: it refuses a request while maxPublicBodies
-// others are being received. Callers of other routes are authenticated before their bodies are read. Errors: those of
-// decode, Unavailable.
-func (r *Route) limitReceiving() func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
-	receiving := make(chan struct{}, maxPublicBodies)
-	return func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
-		select {
-		case receiving <- struct{}{}:
-		default:
-			return nil, fault.New(fault.Unavailable, "too_many_requests_in_flight",
-				"The service is receiving too many requests of this kind. Retry.")
-		}
-		defer func() { <-receiving }()
-		return r.decode(w, req)
-	}
-}
-
 // prune removes the properties that the schema does not name. The API ignores them, but Go's decoder matches names
 // case-insensitively and would read "Name" into name. It runs before validation: checks may decode parts of the body,
 // too.

@@ -329,12 +329,14 @@ func TestServer_LimitsTheBodiesOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := servePipes(t, slowRoutes())
 		var all sync.WaitGroup
-		for range 16 {
+		took := make(chan time.Duration, 16)
+		for range cap(took) {
 			all.Go(func() {
 				res := clientRequest{path: "/public", length: 1000}.do(t, p)
 				if res.status != http.StatusRequestTimeout {
 					t.Errorf("a slow request got %d, want 408", res.status)
 				}
+				took <- res.took
 			})
 		}
 		synctest.Wait()
@@ -345,6 +347,18 @@ func TestServer_LimitsTheBodiesOfStrangers(t *testing.T) {
 		other := clientRequest{path: "/authenticated", token: "admin", length: 100, first: 100}
 		if res := other.do(t, p); res.status != http.StatusOK {
 			t.Errorf("another route answered %d, want 200", res.status)
+		}
+		// Who sends slowly loses the place to another stranger.
+		<-time.After(time.Second)
+		if res := fast.do(t, p); res.status != http.StatusOK || res.took > 0 {
+			t.Errorf("a request next to slow ones got %d after %s, want 200 immediately", res.status, res.took)
+		}
+		if early := <-took; early > 2*time.Second {
+			t.Errorf("the first slow request ended after %s, want its place taken after a second", early)
+		}
+		synctest.Wait()
+		if n := len(took); n > 0 {
+			t.Errorf("%d more slow requests ended, want the others to go on", n)
 		}
 		all.Wait()
 		if res := fast.do(t, p); res.status != http.StatusOK {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -60,14 +62,25 @@ type boundedBody struct {
 	began    time.Time // zero until the first read
 	received int64
 	ended    bool
+	// given is true after giveUp.
+	given atomic.Bool
 }
 
-// Read implements io.Reader. A body that is too slow gives os.ErrDeadlineExceeded.
+// giveUp ends the wait for the body, also that of a read in another goroutine.
+func (b *boundedBody) giveUp() {
+	b.given.Store(true)
+	_ = b.control.SetReadDeadline(time.Unix(1, 0))
+}
+
+// Read implements io.Reader. A body that is too slow, or given up, gives os.ErrDeadlineExceeded.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.began.IsZero() {
 		b.began, b.awaited = time.Now(), false
 	}
 	_ = b.control.SetReadDeadline(b.began.Add(min(bodyGrace+timeOf(b.received), bodyTimeout)))
+	if b.given.Load() { // after the deadline, which would replace that of giveUp
+		return 0, os.ErrDeadlineExceeded
+	}
 	n, err := b.ReadCloser.Read(p)
 	b.received += int64(n)
 	b.ended = b.ended || errors.Is(err, io.EOF) // net/http removes the deadline at the end
