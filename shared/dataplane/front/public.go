@@ -60,7 +60,8 @@ func newPublicLimits(now func() time.Time) *publicLimits {
 	return &publicLimits{now: now, rate: rate.NewLimiter(publicRate, publicBurst), inFlight: map[string]int{}}
 }
 
-// enter reports whether the limits leave room for a request. Then it must leave.
+// enter reports whether the limits leave room for a request. Then it must leave. An address gets another request only
+// while it has fewer than are free, so that a few addresses do not take all.
 func (l *publicLimits) enter(address string, socket bool) (leave func(), ok bool) {
 	one := 0
 	if socket {
@@ -68,7 +69,7 @@ func (l *publicLimits) enter(address string, socket bool) (leave func(), ok bool
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= maxPublic || l.inFlight[address] >= maxPublicAddress || l.sockets+one > maxPublicSockets ||
+	if l.inFlight[address] >= min(maxPublicAddress, maxPublic-l.all) || l.sockets+one > maxPublicSockets ||
 		!l.rate.AllowN(l.now(), 1) {
 		return nil, false
 	}

@@ -288,8 +288,15 @@ func TestPublicPaths_BoundConcurrentRequests(t *testing.T) {
 		}
 	}
 	hold("198.51.100.1", 32)
-	hold("198.51.100.2", 32)
-	if got, _ := f.get(t, "/hooks/x", from("198.51.100.3")); got != http.StatusTooManyRequests {
+	// Each further address holds as many as it leaves free, so that a few do not take all.
+	for n, most := range []int{16, 8, 4, 2, 1} {
+		if got, _ := f.get(t, "/hooks/x", from("198.51.100.99")); got != http.StatusOK {
+			t.Errorf("a client next to %d that hold what they can: status %d, want 200", n+1, got)
+		}
+		hold(fmt.Sprintf("198.51.100.%d", n+2), most)
+	}
+	hold("198.51.100.7", 1)
+	if got, _ := f.get(t, "/hooks/x", from("198.51.100.99")); got != http.StatusTooManyRequests {
 		t.Errorf("a further client: status %d, want 429", got)
 	}
 	if got, _ := f.get(t, "/", basic); got != http.StatusOK {
