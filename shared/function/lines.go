@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/fault"
 )
 
 // linesASecond is how many lines about calls of strangers a process writes in a second.
@@ -24,9 +25,18 @@ type LineBudget struct {
 	leftOut int64
 }
 
-// bounds reports whether the line about a call counts against the budget.
-func (b *LineBudget) bounds(level slog.Level, status int, made *call.Call) bool {
-	return b != nil && level == slog.LevelInfo && (made.Caller.ID == "" || status == http.StatusTooManyRequests)
+// bounds reports whether the line about a call counts against the budget. So do two kinds of warnings that strangers
+// cause as cheaply: who leaves within an answer, and who sends too many requests at the same time.
+func (b *LineBudget) bounds(level slog.Level, status int, err error, made *call.Call) bool {
+	stranger := made.Caller.ID == ""
+	switch {
+	case b == nil || level > slog.LevelWarn:
+		return false
+	case level == slog.LevelWarn:
+		return stranger && (status < http.StatusBadRequest || fault.Code(err) == codeInFlight)
+	default:
+		return stranger || status == http.StatusTooManyRequests
+	}
 }
 
 // take reports whether a line may be written at a time, and how many were left out since the last one.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,17 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 )
+
+// leaving is an answer whose client leaves after its first bytes.
+type leaving struct{}
+
+// Reply implements function.Reply.
+func (leaving) Reply(http.Header) any {
+	return function.Raw{ContentType: "text/plain", Stream: func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 32<<10))
+		return cmp.Or(err, io.ErrClosedPipe)
+	}}
+}
 
 // TestLineBudget_BoundsWhatAFloodIsLogged sends many calls within a second of each kind. Calls of strangers share a
 // budget, and the next line has the number of those without one.
@@ -29,6 +41,9 @@ func TestLineBudget_BoundsWhatAFloodIsLogged(t *testing.T) { //nolint:parallelte
 		}
 	}
 	limited := fault.New(fault.RateLimited, "rate_limited", "Slower.")
+	crowded := fault.New(fault.Unavailable, "too_many_requests_in_flight", "Retry.")
+	left := route(function.Public, nil)
+	left.Handle = function.Handle(func(context.Context, function.Empty) (leaving, error) { return leaving{}, nil })
 	for name, c := range map[string]struct {
 		route               function.Route
 		method, path, token string
@@ -38,6 +53,8 @@ func TestLineBudget_BoundsWhatAFloodIsLogged(t *testing.T) { //nolint:parallelte
 		"public":             {route: route(function.Public, nil), want: 10},
 		"unknown path":       {route: route(function.Public, nil), path: "/none", want: 10},
 		"unknown method":     {route: route(function.Public, nil), method: http.MethodPut, want: 10},
+		"too many strangers": {route: route(function.Public, crowded), want: 10},
+		"left by a stranger": {route: left, want: 10},
 		"over a limit":       {route: route(function.Member, limited), token: "member", want: 10},
 		"known caller":       {route: route(function.Member, nil), token: "member", want: 25},
 		"refused to a known": {route: route(function.Admin, nil), token: "member", want: 25},

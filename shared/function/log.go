@@ -114,7 +114,7 @@ func (c callLine) log(ctx context.Context) {
 	}
 	made := call.From(ctx)
 	var leftOut int64
-	if c.budget.bounds(level, status, made) {
+	if c.budget.bounds(level, status, c.err, made) {
 		var ok bool
 		if leftOut, ok = c.budget.take(time.Now()); !ok {
 			return

@@ -16,6 +16,8 @@ const (
 	// minReceiving is how long a request is received before another one may take its place. A body mostly arrives with
 	// its header.
 	minReceiving = 100 * time.Millisecond
+
+	codeInFlight = "too_many_requests_in_flight"
 )
 
 // limitReceiving returns decode for a route that does not authenticate: it receives at most maxPublicBodies requests at
@@ -26,7 +28,7 @@ func (r *Route) limitReceiving() func(w http.ResponseWriter, req *http.Request) 
 	return func(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 		leave, ok := all.enter(req)
 		if !ok {
-			return nil, fault.New(fault.Unavailable, "too_many_requests_in_flight",
+			return nil, fault.New(fault.Unavailable, codeInFlight,
 				"The service is receiving too many requests of this kind. Retry.")
 		}
 		defer leave()
