@@ -39,13 +39,20 @@ func (a *Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.
 	after.dropSetSecrets()
 	after.ID, after.OrganizationID, after.ChangeID = a.ID, a.OrganizationID, a.ChangeID
 	after.Version, after.Rest = a.Version, a.Rest
-	after.CallsDueAt = earlier(after.nextCalls(), after.nextSnapshotWork())
+	after.CallsDueAt = after.nextDue()
 	if after.Equal(*a) {
 		return after, false, nil
 	}
 	after.hold(a)
 	return after, true, nil
 }
+
+// nextDue is when a worker must look at the agent's schedules or snapshots; zero if it need not.
+func (a *Agent) nextDue() time.Time { return earlier(a.nextCalls(), a.nextSnapshotWork()) }
+
+// Misdated reports whether the record has another CallsDueAt than this release derives, because another one wrote it.
+// The next change corrects it, even one that changes nothing else.
+func (a *Agent) Misdated() bool { return !a.CallsDueAt.Equal(a.nextDue()) }
 
 // ChargeCreation checks that a caller may create the agent in its organization, adds the agent to the usage, and counts
 // the creation. The rate limit comes last: waiting does not help an organization whose plan has no room.

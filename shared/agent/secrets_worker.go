@@ -15,12 +15,13 @@ func (a *Agent) OperationsDue() bool {
 		slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return o.Due(wants) })
 }
 
-// OperationsAt lists the operations at the given stages that have work for a worker.
+// OperationsAt lists the operations at the given stages that have work for a worker of this release. OperationsDue
+// counts those of a later release, too: their agent stays due, so that its workers find them.
 func (a *Agent) OperationsAt(stages ...secret.Stage) []secret.Operation {
 	var found []secret.Operation
 	wants := a.WantsPod()
 	for _, o := range a.Operations {
-		if slices.Contains(stages, o.Stage) && o.Due(wants) {
+		if slices.Contains(stages, o.Stage) && o.Due(wants) && o.Known() {
 			found = append(found, o)
 		}
 	}

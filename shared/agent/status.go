@@ -1,5 +1,7 @@
 package agent
 
+import "slices"
+
 // Status is where an agent is in its life.
 type Status string
 
@@ -59,6 +61,12 @@ func (s Status) has(fact statusFact) bool {
 		}
 	}
 	return false
+}
+
+// Known reports whether this release knows the status. After a roll-back, an agent may have one of a later release,
+// which alone knows whether the agent has a pod.
+func (s Status) Known() bool {
+	return slices.ContainsFunc(statuses(), func(row statusRow) bool { return row.status == s })
 }
 
 // Values lists the statuses in the order in which the interface documents them.

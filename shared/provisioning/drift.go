@@ -57,6 +57,8 @@ const (
 // desired state again where they differ, and that worker deletes what former generations left. In the cells it deletes
 // nothing but kept logs that are too old.
 //
+// It also corrects when the schedules and snapshots of such an agent are due, if another release found another time.
+//
 // A run lists each kind of object once per cell, and reads the record of every running, paused and stopped agent. It
 // writes nothing if no object differs. A cell whose list fails has no findings.
 type DriftChecker struct {
@@ -96,8 +98,14 @@ func (d *DriftChecker) CheckDrift(ctx context.Context) error {
 	cells, err := d.listObjects(ctx)
 	errs := []error{err}
 	var found []finding
+	var misdated []agent.Agent
 	for _, status := range []agent.Status{agent.Running, agent.Paused, agent.Stopped} {
-		of, err := d.compare(ctx, cells, status)
+		see := func(a *agent.Agent) {
+			if a.Misdated() && len(misdated) < maxRepairsPerRun {
+				misdated = append(misdated, *a)
+			}
+		}
+		of, err := d.compare(ctx, cells, status, see)
 		found, errs = append(found, of...), append(errs, err)
 	}
 	if len(found) > maxRepairsPerRun {
@@ -108,6 +116,12 @@ func (d *DriftChecker) CheckDrift(ctx context.Context) error {
 	work := make([]func() error, len(found))
 	for i, f := range found {
 		work[i] = func() error { return d.attend(ctx, f) }
+	}
+	for _, a := range misdated {
+		work = append(work, func() error {
+			_, err := d.Records.Update(ctx, a, func(*agent.Agent) {})
+			return ignoreSuperseded(a.ID, err)
+		})
 	}
 	work = append(work, d.dropWork(ctx, cells)...)
 	return errors.Join(append(errs, runConcurrently(work))...)
@@ -158,11 +172,11 @@ func (d *DriftChecker) listObjects(ctx context.Context) (map[string]driftSnapsho
 	return cells, errors.Join(errs...)
 }
 
-// compare lists the agents of a status whose objects differ. It leaves out agents that were written shortly before the
-// snapshot or later: their objects may be newer than the snapshot.
-func (d *DriftChecker) compare(ctx context.Context, cells map[string]driftSnapshot, status agent.Status) ([]finding,
-	error,
-) {
+// compare lists the agents of a status whose objects differ, and passes all of them to see. It leaves out agents that
+// were written shortly before the snapshot or later: their objects may be newer than the snapshot.
+func (d *DriftChecker) compare(ctx context.Context, cells map[string]driftSnapshot, status agent.Status,
+	see func(*agent.Agent),
+) ([]finding, error) {
 	var found []finding
 	for after := ""; ; {
 		records, err := d.Records.ListByStatus(ctx, status, after, driftPage)
@@ -170,6 +184,7 @@ func (d *DriftChecker) compare(ctx context.Context, cells map[string]driftSnapsh
 			return found, fmt.Errorf("list %s agents: %w", status, err)
 		}
 		for _, a := range records.Items {
+			see(&a)
 			s, listed := cells[a.Cell]
 			if !listed || !settledBefore(&a, s.begun) {
 				continue

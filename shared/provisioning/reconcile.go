@@ -3,6 +3,7 @@ package provisioning
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -67,7 +68,7 @@ func (r *Reconciler) reconcile(ctx context.Context, agentID string, first func(c
 			return fault.From(err) // newer states came faster than this call could apply them
 		}
 		a, err := r.load(ctx, agentID, w.holder)
-		if fault.Is(err, fault.NotFound) {
+		if fault.Is(err, fault.NotFound) || err == nil && isForeign(ctx, a) {
 			return nil
 		}
 		if err != nil {
@@ -108,13 +109,23 @@ func (r *Reconciler) reconcile(ctx context.Context, agentID string, first func(c
 	}
 }
 
+// isForeign reports whether an agent is left as it is, because only another release knows its status.
+func isForeign(ctx context.Context, a agent.Agent) bool {
+	if a.Status.Known() {
+		return false
+	}
+	slog.WarnContext(ctx, "an agent in a status of another release is left as it is", "agent_id", a.ID, "status",
+		a.Status)
+	return true
+}
+
 // addedDuring reports whether operations were added during a run that ended in a. While an agent waits for its pod,
 // operations wait with it.
 func addedDuring(a agent.Agent) bool {
 	if a.Waits() {
 		return len(a.OperationsAt(secret.Bind)) > 0
 	}
-	return a.OperationsDue()
+	return len(a.OperationsAt(secret.Bind, secret.Sync, secret.Rollout, secret.Destroy, secret.Complete)) > 0
 }
 
 // load reads the record. While another run holds it, load reads it again until that run ends, its lease ends, or ctx

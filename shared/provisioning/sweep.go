@@ -56,10 +56,12 @@ func (s *Sweeper) due(ctx context.Context) ([]agent.Agent, error) {
 func (s *Sweeper) attend(ctx context.Context, a agent.Agent) error {
 	overdue := false
 	a, err := s.Records.Update(ctx, a, func(a *agent.Agent) {
-		switch overdue = working(*a) && !a.WorkDueAt.After(s.Now()); {
+		// What work there is in a status of another release is for that one to say.
+		works := working(*a) || !a.Status.Known()
+		switch overdue = works && !a.WorkDueAt.After(s.Now()); {
 		case overdue:
 			a.WorkDueAt = s.Now().Add(agent.NudgeGrace)
-		case !working(*a):
+		case !works:
 			a.WorkDueAt = time.Time{}
 		}
 	})

@@ -60,6 +60,12 @@ func TestSweep_NudgesOverdueAgents(t *testing.T) {
 		"stopping for a day": {
 			after: 24 * time.Hour, given: act(agent.Stop), wantStatus: agent.Stopped, wantNudges: 1,
 		},
+		"a status and work of a later release": {
+			after: 24 * time.Hour, given: func(a *agent.Agent) {
+				a.BecameReady(time.Now())
+				a.Status, a.WorkDueAt = "migrating", time.Now().Add(time.Hour)
+			}, wantStatus: "migrating", wantNudges: 1,
+		},
 		"no work": {
 			after: 24 * time.Hour,
 			given: func(a *agent.Agent) { a.BecameReady(time.Now()) }, wantStatus: agent.Running,

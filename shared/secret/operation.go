@@ -4,6 +4,7 @@ package secret
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,6 +163,12 @@ func (o Operation) Due(wantsPod bool) bool {
 		return false
 	}
 	return o.Stage != Store && (o.Stage != Rollout || wantsPod)
+}
+
+// Known reports whether this release knows what the operation does, and how far it is. After a roll-back, one of a
+// later release stays as it is.
+func (o Operation) Known() bool {
+	return slices.Contains(all, o.Action) && slices.Contains(stages, o.Stage)
 }
 
 // ObsoleteBefore is the number before which all versions of the key are obsolete once the operation's change is live.

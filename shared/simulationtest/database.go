@@ -184,8 +184,8 @@ func (d *Database) remove(id string) {
 	d.gone[id] = true
 }
 
-// arrange changes an agent's record before a schedule begins.
-func (d *Database) arrange(id string, change func(*agent.Agent)) {
+// Arrange changes an agent's record before a schedule begins, or as another release does: it derives nothing.
+func (d *Database) Arrange(id string, change func(*agent.Agent)) {
 	arranged := *d.agents[id]
 	change(&arranged.agent)
 	d.agents[id] = &arranged

@@ -156,7 +156,7 @@ func (w *World) arrangeFleet() {
 		if n == 0 || n >= fleet {
 			continue
 		}
-		w.Database.arrange(agentID(n), func(a *agent.Agent) {
+		w.Database.Arrange(agentID(n), func(a *agent.Agent) {
 			a.ImagePolicy = policy
 			if policy == image.Window { // opens in two days
 				day := image.Day(w.Now().Add(48 * time.Hour).UTC().Weekday().String())

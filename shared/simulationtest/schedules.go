@@ -174,7 +174,7 @@ func (w *World) addSchedules() {
 	if err != nil {
 		panic(err) //nolint:forbidigo // the world reports it
 	}
-	w.Database.arrange(id, func(a *agent.Agent) { *a = after })
+	w.Database.Arrange(id, func(a *agent.Agent) { *a = after })
 	w.Database.Updated = w.checkUpdate
 }
 

@@ -104,7 +104,7 @@ func (w *World) arrangeVisitors() {
 	if w.Database.agents[id] == nil {
 		return
 	}
-	w.Database.arrange(id, func(a *agent.Agent) { a.Sleep = agent.SleepAfter(agent.MinSleepSeconds) })
+	w.Database.Arrange(id, func(a *agent.Agent) { a.Sleep = agent.SleepAfter(agent.MinSleepSeconds) })
 	if n := w.Cluster.namespaces[id]; n != nil {
 		n.starter = starterOf(w.Database.agents[id].agent)
 	}

@@ -1,0 +1,126 @@
+package provisioning_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/secret"
+)
+
+// impatient fails the reads of a worker that reads a record again and again.
+type impatient struct {
+	agent.WorkerStore
+	reads int
+}
+
+func (r *impatient) Load(ctx context.Context, id string) (agent.Agent, error) {
+	if r.reads++; r.reads > 5 {
+		return agent.Agent{}, errors.New("the worker reads the record without end")
+	}
+	return r.WorkerStore.Load(ctx, id)
+}
+
+// After a roll-back, an operation may have an action or a stage that only the later release knows. That one goes on
+// with it.
+func TestReconcile_LeavesOperationsOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	for name, given := range map[string]secret.Operation{
+		"stage":            {Action: secret.Set, Stage: "verify"},
+		"action, to bind":  {Action: "disable", Stage: secret.Bind},
+		"action, to write": {Action: "disable", Stage: secret.Sync},
+		"action, to prove": {Action: "disable", Stage: secret.Rollout},
+		"action, to end":   {Action: "disable", Stage: secret.Complete},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.settle()
+				given.ID, given.Key, given.Version, given.Status = "later", "TOKEN", 3, secret.Running
+				given.CreatedAt, given.UpdatedAt = time.Now(), time.Now()
+				w.change(func(a *agent.Agent) {
+					a.Operations, a.WorkDueAt = []secret.Operation{given}, time.Now()
+				})
+				effects := w.Effects
+				r := w.reconciler()
+				r.Records = &impatient{WorkerStore: r.Records}
+				if err := r.Reconcile(t.Context(), w.id); err != nil {
+					t.Errorf("reconcile: %v", err)
+				}
+				if got := w.Effects - effects; got != 0 {
+					t.Errorf("the worker had %d effects, want none", got)
+				}
+				a := w.record()
+				if o := a.Operation("later"); o == nil || *o != given {
+					t.Errorf("the operation became %+v, want %+v", o, given)
+				}
+				if a.WorkDueAt.IsZero() || a.Status != agent.Running {
+					t.Errorf("the %s agent has no work due, and the later release does not find it", a.Status)
+				}
+			})
+		})
+	}
+}
+
+// After a roll-back, an agent may have a status that only the later release knows. Whether it has a pod is for that one
+// to say.
+func TestReconcile_LeavesAnAgentInAStatusOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		w.change(func(a *agent.Agent) {
+			a.Status, a.Generation, a.WorkDueAt = "migrating", a.Generation+1, time.Now()
+		})
+		before, effects := w.record(), w.Effects
+		if err := w.deliver(); err != nil {
+			t.Errorf("reconcile: %v", err)
+		}
+		if got := w.Effects - effects; got != 0 || !w.existence().Pod {
+			t.Errorf("the worker had %d effects, the pod exists: %t; want none, and the pod", got, w.existence().Pod)
+		}
+		if a := w.record(); !a.Equal(before) {
+			t.Errorf("the record became %+v, want %+v", a, before)
+		}
+	})
+}
+
+// A release may find other times due than the one that wrote a record last: it knows schedules that the other one does
+// not, or takes snapshots that the other one did not take.
+func TestCheckDrift_CorrectsTheDueTimesOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	for name, given := range map[string]agent.Agent{
+		"running": runningAgent(own),
+		"asleep": func() agent.Agent {
+			a := runningAgent(own)
+			a.Status, a.StatusReason = agent.Paused, agent.ReasonIdle
+			a.Sleep = agent.SleepAfter(300)
+			return a
+		}(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newDriftFixture()
+			given.Schedules = []agent.Schedule{{
+				ScheduleTerms: agent.ScheduleTerms{ID: "daily", Cron: "0 9 * * *", Timezone: "UTC"}, After: checkedAt,
+			}}
+			s.add(given)
+			s.database.Arrange(own, func(a *agent.Agent) { a.CallsDueAt = time.Time{} })
+			for range 2 {
+				if err := s.check(t); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if due := s.find(own).CallsDueAt; !due.After(checkedAt) || due.After(checkedAt.Add(24*time.Hour)) {
+				t.Errorf("the schedules are due at %v, want within a day after %v", due, checkedAt)
+			}
+			if got := s.callsAbout(own); got != "update" {
+				t.Errorf("the check made the calls %q, want one update", got)
+			}
+		})
+	}
+}
