@@ -68,7 +68,20 @@ const (
 func (m Move) Open() bool { return m.State != "" && m.State != MoveFailed }
 
 // Settled reports whether the agent is where it will stay: it has moved, or the move failed.
-func (m Move) Settled() bool { return m.State != MoveCopying && m.State != MoveStarting }
+func (m Move) Settled() bool {
+	return m.State != MoveCopying && m.State != MoveStarting && !m.foreign()
+}
+
+// foreign reports whether only another release knows the state of the move, such as after a roll-back. Both cells may
+// have the agent's data then.
+func (m Move) foreign() bool {
+	switch m.State {
+	case "", MoveCopying, MoveStarting, MoveAdopting, MoveLeaving, MoveReturning, MoveFailed:
+		return false
+	default:
+		return true
+	}
+}
 
 // OtherCell is the cell in which the agent may have objects besides its own; empty if there is none.
 func (a Agent) OtherCell() string {
@@ -77,9 +90,13 @@ func (a Agent) OtherCell() string {
 		return a.Move.From.Cell
 	case MoveReturning:
 		return a.Move.To.Cell
-	default:
+	case "", MoveCopying, MoveFailed:
 		return ""
 	}
+	if a.Cell == a.Move.From.Cell { // only another release knows the state
+		return a.Move.To.Cell
+	}
+	return a.Move.From.Cell
 }
 
 // In is the agent as if it were in a cell, to name what it has there.
@@ -141,7 +158,7 @@ func agentMoving() *fault.Error {
 }
 
 // copies reports whether the agent's volume must stay as it is: it is on its way to another cell.
-func (a Agent) copies() bool { return a.Move.State == MoveCopying || a.Move.State == MoveStarting }
+func (a Agent) copies() bool { return !a.Move.Settled() }
 
 // keepsSnapshots reports whether no snapshot may be deleted, because two cells have them.
 func (a Agent) keepsSnapshots() bool { return a.copies() || a.Move.State == MoveAdopting }

@@ -199,6 +199,37 @@ func TestMove_LeavesTheSnapshotsAlone(t *testing.T) {
 	do(t, a.DeleteSnapshot(s.ID, at(8)))
 }
 
+// After a roll-back, a move may be in a state that only the later release knows. Both cells may have the agent's data.
+func TestMove_InAStateOfALaterReleaseKeepsWhatBothCellsHave(t *testing.T) {
+	t.Parallel()
+	from := func(m agent.Move) agent.Place { return m.From }
+	to := func(m agent.Move) agent.Place { return m.To }
+	for name, row := range map[string]struct{ cell, want func(agent.Move) agent.Place }{
+		"in the former cell": {cell: from, want: to},
+		"in the new cell":    {cell: to, want: from},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, s := taken(t, runningOn(t), 2)
+			do(t, a.StartMove(elsewhere(), false, at(3)))
+			a.RecordSnapshot(a.Move.SnapshotID, readyAt(4), at(4))
+			a.BecameReady(at(5))
+			a.Move.State, a.Cell = "verifying", row.cell(a.Move).Cell
+			equal(t, "the other cell", a.OtherCell(), row.want(a.Move).Cell)
+			equal(t, "the move is over", a.Move.Settled(), false)
+			_, err := a.RequestSnapshot(agent.SnapshotRequest{}, at(6))
+			wantKind(t, "a snapshot", err, fault.Conflict, "agent_moving")
+			wantKind(t, "a restore", a.Restore(s.ID, at(6)), fault.Conflict, "agent_moving")
+			wantKind(t, "a deletion", a.DeleteSnapshot(s.ID, at(6)), fault.Conflict, "agent_moving")
+			a.PrepareSnapshots(at(6).AddDate(1, 0, 0))
+			equal(t, "the snapshots that are left", len(a.Snapshots), 2)
+			for _, kept := range a.Snapshots {
+				equal(t, "a snapshot that is kept", kept.Status, agent.SnapshotReady)
+			}
+		})
+	}
+}
+
 func TestCheckMove_SaysWhyAnAgentStays(t *testing.T) {
 	t.Parallel()
 	for code, change := range map[string]func(*agent.Agent){

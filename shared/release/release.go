@@ -132,6 +132,10 @@ const (
 	Reverted State = "reverted"
 )
 
+// worked reports whether the worker carries on releases in the state. After a roll-back, a release may be in a state
+// of a later one, which alone knows what comes next.
+func (s State) worked() bool { return s == Running || s == Done || s == Reverting }
+
 // Action moves a release from one state to another.
 type Action string
 

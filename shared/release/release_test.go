@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -243,6 +244,7 @@ type world struct {
 	Store
 	Agents
 
+	due     []Release
 	agents  []agent.Agent
 	metrics map[string]metrics.Snapshot
 	saved   []Change
@@ -251,6 +253,10 @@ type world struct {
 func (w *world) ListAll(context.Context, string, int) (page.Page[agent.Agent], error) {
 	return page.Page[agent.Agent]{Items: w.agents}, nil
 }
+
+func (w *world) ListDue(context.Context, time.Time) ([]Release, error) { return w.due, nil }
+
+func (w *world) ListWatched(context.Context, string, int) ([]agent.Agent, error) { return nil, nil }
 
 func (w *world) Load(context.Context, []string) (map[string]metrics.Snapshot, error) {
 	return w.metrics, nil
@@ -292,6 +298,58 @@ func TestMove_RecordsThePast(t *testing.T) {
 		}
 	}
 }
+
+// noImages is the catalog of a deployment whose settings name the images.
+type noImages struct{ Images }
+
+func (noImages) Get(context.Context, string) (image.Image, error) {
+	return image.Image{}, fault.New(fault.NotFound, "image_not_found", "No image.")
+}
+
+// TestRun_CarriesOnWhatItKnows: after a roll-back, a release may be in a state of the later release, such as one that
+// waits for an approval.
+func TestRun_CarriesOnWhatItKnows(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		state State
+		want  int
+	}{
+		"running":                 {state: Running, want: 1},
+		"in a later one's state":  {state: "awaiting_approval"},
+		"paused and due by error": {state: Paused},
+	} {
+		w := &world{
+			agents: []agent.Agent{{
+				ID: "a", Status: agent.Running,
+				Image: agent.Software{Choice: image.Choice{ID: "assistant", Version: "1", Reference: "r/a@sha256:1"}},
+			}},
+			due: []Release{{
+				ID: "assistant-1", Image: "assistant", Waves: []int{100}, Total: 1, Surveyed: true, DefaultSet: true,
+				Target: image.Choice{ID: "assistant", Version: "2", Reference: "r/a@sha256:2"}, State: row.state,
+			}},
+		}
+		o := &Roller{
+			Releases: &lastStep{w}, Agents: w, Images: noImages{}, Metrics: w, Nudger: w,
+			Now: func() time.Time { return began },
+		}
+		if err := o.Run(t.Context()); err != nil && row.want == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(w.saved) != row.want {
+			t.Errorf("%s: %d agents were moved, want %d", name, len(w.saved), row.want)
+		}
+	}
+}
+
+// lastStep ends a run after the step that moves agents.
+type lastStep struct{ *world }
+
+func (l *lastStep) Save(ctx context.Context, r Release, changes []Change) (Release, error) {
+	_, err := l.world.Save(ctx, r, changes)
+	return r, cmp.Or(err, error(ErrSuperseded))
+}
+
+func (l *lastStep) Get(context.Context, string) (Release, error) { return Release{}, nil }
 
 // TestStart_DrawsAFairSample: the beginning of a lap is another part of the fleet for each release.
 func TestStart_DrawsAFairSample(t *testing.T) {

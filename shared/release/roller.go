@@ -61,6 +61,11 @@ func (o *Roller) Run(ctx context.Context) error {
 func (o *Roller) carryOn(ctx context.Context, r Release) error {
 	var seen *watch
 	for range stepsPerRun {
+		if !r.State.worked() {
+			slog.WarnContext(ctx, "a release in a state of another control plane is left as it is", "release", r.ID,
+				"state", r.State)
+			return nil
+		}
 		var err error
 		if seen == nil {
 			seen, err = o.look(ctx, r)
