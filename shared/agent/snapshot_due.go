@@ -300,9 +300,15 @@ func (a Agent) LeftoverVolumes(now time.Time) (numbers []int64) {
 	return numbers
 }
 
-// AwaitHold records that the agent's pod is still stopped for a snapshot, and when a worker looks again.
+// AwaitHold records that the agent's pod is still stopped for a snapshot, and when a worker looks again. A snapshot in
+// a status that only a later release knows stops it for HoldTime at most.
 func (a *Agent) AwaitHold(now time.Time) {
 	if a.StoppedFor == "" || a.Converged() {
+		return
+	}
+	s := a.snapshot(a.StoppedFor)
+	if s != nil && s.Status != SnapshotPending && now.Sub(cmp.Or(s.RequestedAt, s.CreatedAt)) >= HoldTime {
+		a.endHold(s.ID, now)
 		return
 	}
 	a.Attempts, a.RetryAt, a.Lease = 0, time.Time{}, Lease{}

@@ -1,9 +1,6 @@
 package agent
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // StageName names a step of provisioning.
 type StageName string
@@ -132,12 +129,13 @@ func (a *Agent) repeatReady(ends StageName) {
 func (a Agent) BeingProvisioned() bool { return a.Status == Provisioning || a.Status == Pending }
 
 // Unfinished lists the stages that are not done yet, in order. It leaves out a stage that only a later release knows.
+// One that the record of an agent lacks, because a former release made the agent, is not done until it runs.
 func (a *Agent) Unfinished() []StageName {
 	var names []StageName
-	known := StageNames()
-	for _, s := range a.Stages {
-		if s.Status != StageSucceeded && s.Status != StageSkipped && slices.Contains(known, s.Name) {
-			names = append(names, s.Name)
+	for _, name := range StageNames() {
+		s := a.stage(name)
+		if s == nil && a.BeingProvisioned() || s != nil && s.Status != StageSucceeded && s.Status != StageSkipped {
+			names = append(names, name)
 		}
 	}
 	return names

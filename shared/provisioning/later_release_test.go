@@ -3,6 +3,7 @@ package provisioning_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,4 +124,64 @@ func TestCheckDrift_CorrectsTheDueTimesOfAnotherRelease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A former release makes an agent without a stage that this one knows. The stage is not done.
+func TestReconcile_AppliesAStageThatTheRecordLacks(t *testing.T) {
+	t.Parallel()
+	for _, name := range agent.StageNames()[:len(agent.StageNames())-1] { // the last one applies nothing
+		t.Run(string(name), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.database.Arrange(w.id, func(a *agent.Agent) {
+					lacked := func(s agent.Stage) bool { return s.Name == name }
+					a.Stages = slices.DeleteFunc(slices.Clone(a.Stages), lacked)
+				})
+				w.settle()
+				if a := w.record(); !settled(a) {
+					t.Errorf("the agent is %s (%+v), want it to run", a.Status, a.Failure)
+				}
+				if name != agent.StageSecrets && w.applied[name] == 0 {
+					t.Errorf("the stage was not applied")
+				}
+			})
+		})
+	}
+}
+
+// After a roll-back, the snapshot that a pod is stopped for may be in a status of the later release. The pod does not
+// wait for it without end.
+func TestReconcile_StartsAPodThatIsStoppedForASnapshotOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		w.change(func(a *agent.Agent) {
+			_, err := a.RequestSnapshot(agent.SnapshotRequest{Consistency: agent.ConsistentByStop}, time.Now())
+			if err != nil {
+				t.Error(err)
+			}
+			a.Snapshots[0].Status = "uploading"
+		})
+		begun := time.Now()
+		for range 100 {
+			if err := w.deliver(); err != nil {
+				t.Fatal(err)
+			}
+			if w.record().StoppedFor == "" {
+				break
+			}
+			time.Sleep(10 * time.Second) //nolint:forbidigo // in the bubble's time
+		}
+		w.settle()
+		a := w.record()
+		if !settled(a) || !w.existence().Pod || time.Since(begun) > 2*agent.HoldTime {
+			t.Errorf("after %v, the agent is %s and stopped for %q; want its pod back", time.Since(begun), a.Status,
+				a.StoppedFor)
+		}
+		if len(a.Snapshots) != 1 || a.Snapshots[0].Status != "uploading" {
+			t.Errorf("the snapshots became %+v, want the one of the later release", a.Snapshots)
+		}
+	})
 }
