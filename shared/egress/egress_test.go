@@ -152,6 +152,27 @@ func TestPolicy_SurvivesItsAnnotation(t *testing.T) {
 }
 
 // TestNewer_TakesReportsInAnyOrder: a gate's counts only rise, and a message may be late or come twice.
+// A later release may restrict the requests that get a secret. After a roll-back, its gate still has to know that.
+func TestPolicy_PassesOnWhatALaterReleaseStored(t *testing.T) {
+	t.Parallel()
+	const stored = `{"hosts":["api.example"],"header":"X-Key","format":"{value}","paths":["/v1/"],"once":true}`
+	target := DecodeTarget(stored)
+	p := Policy{Inject: []Injection{{Key: "KEY", Version: 3, Target: target.Clone()}}}
+	for name, text := range map[string]string{"target": target.Encode(), "policy": p.Encode()} {
+		for _, want := range []string{
+			`"hosts":["api.example"]`, `"header":"X-Key"`, `"format":"{value}"`, `"paths":["/v1/"]`, `"once":true`,
+		} {
+			if strings.Count(text, want) != 1 {
+				t.Errorf("the %s is %s, want %s once", name, text, want)
+			}
+		}
+	}
+	if read, err := Decode(p.Encode()); err != nil || len(read.Injections("api.example")) != 1 ||
+		read.Inject[0].Key != "KEY" || read.Inject[0].Version != 3 {
+		t.Errorf("a gate reads %+v, %v, want the secret KEY in version 3", read, err)
+	}
+}
+
 func TestNewer_TakesReportsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, time.March, 2, 9, 0, 0, 0, time.UTC)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,6 +36,9 @@ type Target struct {
 	Header string `json:"header"`
 	// Format is the header's value, with ValueMark in it once.
 	Format string `json:"format"`
+
+	// Rest has the members that only a later release knows. After a roll-back, the gate of the cell still goes by them.
+	Rest map[string]json.RawMessage `json:"-"`
 }
 
 // Clone returns a copy that shares no memory with the target.
@@ -57,16 +61,36 @@ func (t Target) Canonical() Target {
 
 // Encode writes the target as one text, by which two of them can be compared.
 func (t Target) Encode() string {
-	text, err := json.Marshal(t)
+	text, err := encodeWith(t, t.Rest)
 	if err != nil {
 		return "" // texts always encode
 	}
 	return string(text)
 }
 
+// encodeWith writes a value as an object, with other members.
+func encodeWith(value any, rest map[string]json.RawMessage) ([]byte, error) {
+	text, err := json.Marshal(value)
+	if err != nil || len(rest) == 0 {
+		return text, err
+	}
+	members := maps.Clone(rest)
+	if err := json.Unmarshal(text, &members); err != nil {
+		return nil, err
+	}
+	return json.Marshal(members)
+}
+
 // DecodeTarget reads what Encode wrote.
 func DecodeTarget(text string) (t Target) {
 	_ = json.Unmarshal([]byte(text), &t) // what Encode wrote can be read
+	_ = json.Unmarshal([]byte(text), &t.Rest)
+	for _, known := range []string{"hosts", "header", "format"} {
+		delete(t.Rest, known)
+	}
+	if len(t.Rest) == 0 {
+		t.Rest = nil
+	}
 	return t
 }
 
@@ -124,6 +148,12 @@ type Injection struct {
 	Key     string `json:"key"`
 	Version int64  `json:"version"`
 	Target
+}
+
+// MarshalJSON implements json.Marshaler.
+func (i Injection) MarshalJSON() ([]byte, error) {
+	type plain Injection
+	return encodeWith(plain(i), i.Rest)
 }
 
 // Policy is what the gate needs to know of an agent.
