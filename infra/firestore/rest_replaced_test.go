@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	gcp "cloud.google.com/go/firestore"
+
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 )
@@ -78,5 +80,42 @@ func TestRest_GoesWithWhatIsReplaced(t *testing.T) {
 		if row.replace(&a); unknown(a) != nil {
 			t.Errorf("%s: another one has what a later release stored of the former one", path)
 		}
+	}
+}
+
+// Each release finds other times at which an agent's schedules and snapshots are due. What this one has written stays.
+func TestUpdate_CorrectsTheDueTimeOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	x := newTenantFixture(t, c)
+	now := time.Date(2026, 3, 2, 9, 30, 0, 123456789, time.UTC) // the database keeps microseconds
+	a, err := c.WorkerStore().Update(t.Context(), x.loadAgent(t), func(a *agent.Agent) {
+		a.BecameReady(now)
+		for i := range 3 {
+			s := agent.Schedule{ScheduleTerms: agent.ScheduleTerms{ID: "s", Cron: "0 9 * * *", Timezone: "UTC"}}
+			s.After = now
+			if i > 0 {
+				s.Call = agent.Call{DueAt: now, OrderedAt: now, LookAt: now.Add(time.Duration(i) * time.Minute)}
+			}
+			a.Schedules = append(a.Schedules, s)
+		}
+		a.Snapshots = []agent.Snapshot{{ID: "s", Status: agent.SnapshotPending, CreatedAt: now}}
+	})
+	must(t, err)
+	due := x.loadAgent(t).CallsDueAt
+	if loaded := x.loadAgent(t); due.IsZero() || a.Misdated() || loaded.Misdated() {
+		t.Errorf("the agent is due at %v, and %t that this is corrected; want a time that stays", due, loaded.Misdated())
+	}
+	ref, _ := c.agent(x.agent.ID)
+	_, err = ref.Update(t.Context(), []gcp.Update{{Path: "calls_due_at", Value: nil}})
+	must(t, err)
+	found := x.loadAgent(t)
+	if !found.Misdated() {
+		t.Error("the time of another release is right")
+	}
+	_, err = c.WorkerStore().Update(t.Context(), found, func(*agent.Agent) {})
+	must(t, err)
+	if got := x.loadAgent(t).CallsDueAt; !got.Equal(due) {
+		t.Errorf("the agent is due at %v, want %v", got, due)
 	}
 }
