@@ -104,7 +104,7 @@ func TestUpdate_CorrectsTheDueTimeOfAnotherRelease(t *testing.T) {
 	must(t, err)
 	due := x.loadAgent(t).CallsDueAt
 	if loaded := x.loadAgent(t); due.IsZero() || a.Misdated() || loaded.Misdated() {
-		t.Errorf("the agent is due at %v, and %t that this is corrected; want a time that stays", due, loaded.Misdated())
+		t.Errorf("the agent is due at %v, which is corrected: %t; want a time that stays", due, loaded.Misdated())
 	}
 	ref, _ := c.agent(x.agent.ID)
 	_, err = ref.Update(t.Context(), []gcp.Update{{Path: "calls_due_at", Value: nil}})
