@@ -46,6 +46,8 @@ type File struct {
 	// Current is the profile of commands that name none.
 	Current  string             `json:"current,omitempty"`
 	Profiles map[string]Profile `json:"profiles"`
+	// Rest has what only a later version of the tool knows, as do those of profiles and sessions.
+	Rest Secret `json:"-"`
 }
 
 // Profile is an API and how to authenticate to it: with Key, or with Session.
@@ -55,6 +57,7 @@ type Profile struct {
 	Session *Session `json:"session,omitempty"`
 	// Organization is the ID of the organization that the credential belongs to.
 	Organization string `json:"organization,omitempty"`
+	Rest         Secret `json:"-"`
 }
 
 // Session is a sign-in at the identity provider.
@@ -73,6 +76,7 @@ type Session struct {
 	Expires time.Time `json:"expires"`
 	// Refresh renews the access token once, and is replaced then. Empty if the session cannot be renewed.
 	Refresh Secret `json:"refresh_token,omitempty"`
+	Rest    Secret `json:"-"`
 }
 
 // Names returns the names of all profiles in order.

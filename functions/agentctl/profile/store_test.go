@@ -228,6 +228,53 @@ func TestUpdate_LosesNoChangeOfAnotherProcess(t *testing.T) {
 	}
 }
 
+// Two versions of the tool may use one file.
+func TestUpdate_KeepsWhatALaterVersionStored(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	save(t, s, "one", profile.Profile{BaseURL: production, Key: "so_1"})
+	const stored = `{"current": "one", "color": "never", "profiles": {
+		"one": {"base_url": "https://one.example.com", "passkey": {"id": 12345678901234567890}},
+		"two": {"base_url": "https://two.example.com", "session": {
+			"issuer": "https://issuer.example.com", "client_id": "c", "token_url": "", "access_token": "a",
+			"expires": "2026-01-02T03:04:05Z", "dpop_key": "secret"
+		}}
+	}}`
+	if err := os.WriteFile(s.Path, []byte(stored), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func() (text string, file profile.File) {
+		b, err := os.ReadFile(s.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, b); err != nil {
+			t.Fatal(err)
+		}
+		return compact.String(), load(t, s)
+	}
+	if err := s.Use(t.Context(), "two"); err != nil {
+		t.Fatal(err)
+	}
+	text, file := read()
+	for _, want := range []string{`"color":"never"`, `"passkey":{"id":12345678901234567890}`, `"dpop_key":"secret"`} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("the file is %s, want %s once", text, want)
+		}
+	}
+	if file.Current != "two" || file.Profiles["two"].Session.Access != "a" {
+		t.Errorf("the file has the current profile %q and a session %+v", file.Current, file.Profiles["two"].Session)
+	}
+	if printed := fmt.Sprintf("%+v %#v", file.Profiles["two"].Session, file); strings.Contains(printed, "secret") {
+		t.Errorf("the file is printed as %s, with what may be a secret", printed)
+	}
+	save(t, s, "one", profile.Profile{BaseURL: production, Key: "so_2"})
+	if text, _ := read(); strings.Contains(text, "passkey") || !strings.Contains(text, "dpop_key") {
+		t.Errorf("after another login to one, the file is %s, want it without the former credential", text)
+	}
+}
+
 func TestStore_FollowsALink(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
