@@ -50,9 +50,13 @@ func (a *Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.
 // nextDue is when a worker must look at the agent's schedules or snapshots; zero if it need not.
 func (a *Agent) nextDue() time.Time { return earlier(a.nextCalls(), a.nextSnapshotWork()) }
 
-// Misdated reports whether the record has another CallsDueAt than this release derives, because another one wrote it.
-// The next change corrects it, even one that changes nothing else.
-func (a *Agent) Misdated() bool { return !a.CallsDueAt.Equal(a.nextDue()) }
+// Misdated reports whether the record has a later CallsDueAt than this release derives, or none, because another one
+// wrote it. The next change corrects it, even one that changes nothing else. An earlier one may be right for a release
+// that knows more; if not, the sweep corrects it when it is due.
+func (a *Agent) Misdated() bool {
+	due := a.nextDue()
+	return !due.IsZero() && (a.CallsDueAt.IsZero() || due.Before(a.CallsDueAt))
+}
 
 // ChargeCreation checks that a caller may create the agent in its organization, adds the agent to the usage, and counts
 // the creation. The rate limit comes last: waiting does not help an organization whose plan has no room.

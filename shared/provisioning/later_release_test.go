@@ -94,33 +94,41 @@ func TestReconcile_LeavesAnAgentInAStatusOfALaterRelease(t *testing.T) {
 // not, or takes snapshots that the other one did not take.
 func TestCheckDrift_CorrectsTheDueTimesOfAnotherRelease(t *testing.T) {
 	t.Parallel()
-	for name, given := range map[string]agent.Agent{
-		"running": runningAgent(own),
-		"asleep": func() agent.Agent {
-			a := runningAgent(own)
-			a.Status, a.StatusReason = agent.Paused, agent.ReasonIdle
-			a.Sleep = agent.SleepAfter(300)
-			return a
-		}(),
+	due := time.Date(2026, 5, 6, 9, 0, 0, 0, time.UTC) // after checkedAt
+	asleep := func(a *agent.Agent) {
+		a.Status, a.StatusReason, a.Sleep = agent.Paused, agent.ReasonIdle, agent.SleepAfter(300)
+	}
+	for name, row := range map[string]struct {
+		given     func(*agent.Agent)
+		recorded  time.Time
+		want      time.Time
+		wantCalls string
+	}{
+		"running":       {given: func(*agent.Agent) {}, want: due, wantCalls: "update"},
+		"asleep":        {given: asleep, want: due, wantCalls: "update"},
+		"due too late":  {given: asleep, recorded: due.Add(time.Hour), want: due, wantCalls: "update"},
+		"due":           {given: asleep, recorded: due, want: due},
+		"due too early": {given: asleep, recorded: due.Add(-time.Hour), want: due.Add(-time.Hour)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newDriftFixture()
-			given.Schedules = []agent.Schedule{{
+			s, a := newDriftFixture(), runningAgent(own)
+			row.given(&a)
+			a.Schedules = []agent.Schedule{{
 				ScheduleTerms: agent.ScheduleTerms{ID: "daily", Cron: "0 9 * * *", Timezone: "UTC"}, After: checkedAt,
 			}}
-			s.add(given)
-			s.database.Arrange(own, func(a *agent.Agent) { a.CallsDueAt = time.Time{} })
+			s.add(a)
+			s.database.Arrange(own, func(a *agent.Agent) { a.CallsDueAt = row.recorded })
 			for range 2 {
 				if err := s.check(t); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if due := s.find(own).CallsDueAt; !due.After(checkedAt) || due.After(checkedAt.Add(24*time.Hour)) {
-				t.Errorf("the schedules are due at %v, want within a day after %v", due, checkedAt)
+			if got := s.find(own).CallsDueAt; !got.Equal(row.want) {
+				t.Errorf("the schedules are due at %v, want %v", got, row.want)
 			}
-			if got := s.callsAbout(own); got != "update" {
-				t.Errorf("the check made the calls %q, want one update", got)
+			if got := s.callsAbout(own); got != row.wantCalls {
+				t.Errorf("the check made the calls %q, want %q", got, row.wantCalls)
 			}
 		})
 	}
