@@ -28,8 +28,21 @@ builds=$project-$environment-builds
 smoke_key=$environment-smoke-api-key
 [ -e terraform.tfvars ] || ! gcloud --project="$project" --quiet storage cp "gs://$state/settings/terraform.tfvars" . 2>/dev/null ||
 	echo "terraform/terraform.tfvars: those of the last deployment"
-[ -n "$cells" ] || [ ! -e terraform.tfvars ] ||
-	cells=$(sed -n 's/^cells_project[[:space:]]*=[[:space:]]*"\(.*\)".*/\1/p' terraform.tfvars)
+# Settings of another deployment would give this one's deployer the project of that one's cells.
+if [ -e terraform.tfvars ]; then
+	setting() { sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\(.*\)\".*/\1/p" terraform.tfvars; }
+	for pair in "project_id $project" "region $region" "environment $environment"; do
+		[ "$(setting "${pair% *}")" = "${pair#* }" ] ||
+			{ echo "terraform/terraform.tfvars is not of ${pair#* }: see ${pair% *}. Nothing was created." >&2; exit 1; }
+	done
+	kept=$(setting cells_project)
+	[ "${cells:-$kept}" = "$kept" ] || {
+		echo "terraform/terraform.tfvars has cells_project = \"$kept\", and not $cells. Nothing was created. Before the first deployment," \
+			"delete the file and run this again; afterward, the project of the cells cannot change." >&2
+		exit 1
+	}
+	cells=$kept
+fi
 
 say() { printf '  %s\n' "$*"; }
 # gc runs gcloud in the project; has reports whether a resource exists.

@@ -199,7 +199,7 @@ func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 			prepare: func(t *testing.T, p project) {
 				p.setQuota(t, armor, 0, 0)
 				settings := filepath.Join(p.root, "terraform/terraform.tfvars")
-				p.write(t, settings, "domain       = \"api.example.com\"\n", 0o600)
+				p.write(t, settings, settingsOfTest+"domain       = \"api.example.com\"\n", 0o600)
 			},
 		},
 		"no limit": {
@@ -317,7 +317,7 @@ func TestBootstrap_ReadsWhatThereIs(t *testing.T) {
 	p := newProject(t, 100)
 	p.answer(t, "policy-iam.allowedPolicyMemberDomains", "[{'values': {'allowedValues': ['C0123abc']}}]\n")
 	stored := filepath.Join(p.state, "objects/project-1-test-terraform/settings/terraform.tfvars")
-	p.write(t, stored, "cells_project = \"cells-1\"\n", 0o600)
+	p.write(t, stored, settingsOfTest+"cells_project = \"cells-1\"\n", 0o600)
 	calls, out := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
 	const policy = "LOOK at iam.allowedPolicyMemberDomains: [{'values': {'allowedValues': ['C0123abc']}}]"
 	if !strings.Contains(out, policy) || strings.Count(out, "LOOK at") != 1 {
@@ -328,6 +328,51 @@ func TestBootstrap_ReadsWhatThereIs(t *testing.T) {
 	}
 	if !strings.Contains(calls, "--project=cells-1") {
 		t.Errorf("does not prepare the project of the cells that the settings name:\n%s", calls)
+	}
+}
+
+// settingsOfTest are those by which scripts tell deployments apart.
+const settingsOfTest = "project_id = \"project-1\"\nregion = \"europe-west4\"\nenvironment = \"test\"\n"
+
+// TestBootstrap_RefusesSettingsOfAnotherDeployment runs the script where a working copy has settings that do not fit.
+// It would give the deployer rights in the project of another deployment's cells, or leave out the flag without a word.
+func TestBootstrap_RefusesSettingsOfAnotherDeployment(t *testing.T) {
+	t.Parallel()
+	const withCells = settingsOfTest + "cells_project = \"cells-1\"\n"
+	for name, row := range map[string]struct {
+		settings string
+		flags    []string
+		says     string // empty if it succeeds
+	}{
+		"another project": {
+			settings: strings.Replace(withCells, "project-1", "project-2", 1), says: "is not of project-1",
+		},
+		"another region": {
+			settings: strings.Replace(withCells, "west4", "west1", 1), says: "is not of europe-west4",
+		},
+		"another environment": {settings: strings.Replace(withCells, `"test"`, `"prod"`, 1), says: "is not of test"},
+		"another project of the cells": {
+			settings: withCells, flags: []string{"--cells-project=cells-2"}, says: `cells_project = "cells-1"`,
+		},
+		"no project of the cells": {
+			settings: settingsOfTest + "cells_project = \"\"\n", flags: []string{"--cells-project=cells-2"},
+			says: `cells_project = ""`,
+		},
+		"the same project of the cells": {settings: withCells, flags: []string{"--cells-project=cells-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, 100)
+			p.write(t, filepath.Join(p.root, "terraform/terraform.tfvars"), row.settings, 0o600)
+			calls, out, err := p.run(t.Context(), t, "bootstrap.sh",
+				append(row.flags, "project-1", "europe-west4", "test")...)
+			if (err != nil) != (row.says != "") || !strings.Contains(out, row.says) {
+				t.Errorf("error = %v, want one: %t, which says %q\n%s", err, row.says != "", row.says, out)
+			}
+			if err != nil && calls != "" {
+				t.Errorf("the script called\n%s\nwant nothing", calls)
+			}
+		})
 	}
 }
 
