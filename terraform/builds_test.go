@@ -255,6 +255,7 @@ func newDeployment(t *testing.T) project {
 	}, "\n"))
 	p.answer(t, "next", "Point api.example.com to 192.0.2.1.\n")
 	p.answer(t, "certificate", "ACTIVE\n")
+	p.answer(t, "serving", "{}\n")
 	return p
 }
 

@@ -56,13 +56,22 @@ setting() { sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\(.*\)\".*/\1/p" terraform/t
 pinned() { sed -n "s/^$1=//p" terraform/build/images.lock; }
 
 # in_service prints the releases in the record of the traffic, the newest last. More than one is a mixture made by hand.
-in_service() { gc storage cat "gs://$state/releases/serving" | grep -oE '[0-9]{8}-[0-9]{6}' | sort -u || true; }
+in_service() {
+	local record
+	record=$(gc storage cat "gs://$state/releases/serving") || return
+	grep -oE '[0-9]{8}-[0-9]{6}' <<<"$record" | sort -u || true
+}
 
-# closed reports whether what has the traffic refuses all calls, as when a maintenance ends. Its workers would bring up no agent of a test.
+# unknown ends a deployment that cannot read the record: its release may be older than what serves.
+unknown() { fail "What is in service could not be read, and the traffic stays where it is. Go on with --smoke=$release."; }
+
+# closed reports whether an earlier release has the traffic and refuses all calls, as when a maintenance ends. Its workers would bring up no
+# agent of a test. A release from before the maintenance gets no traffic untested.
 closed() {
-	local name
-	for name in $(in_service); do
-		! gc storage cat "gs://$state/releases/$name/deployment" | grep -x 'maintenance on' >/dev/null || return 0
+	local names name
+	names=$(in_service) || unknown
+	for name in $names; do
+		[[ ! $name < $release ]] || ! gc storage cat "gs://$state/releases/$name/deployment" | grep -x 'maintenance on' >/dev/null || return 0
 	done
 	return 1
 }
@@ -70,7 +79,8 @@ closed() {
 # served says which releases have the traffic, after a build that failed.
 served() {
 	local names
-	names=$(in_service | paste -sd ' ' -)
+	names=$(in_service) || { echo "What is in service could not be read."; return; }
+	names=$(paste -sd ' ' - <<<"$names")
 	echo "In service: ${names:-no release that was tested, so that the newest revisions have the traffic}."
 }
 
@@ -162,19 +172,16 @@ if [ -z "$only" ]; then
 			"step failed, services may serve another one: direct the traffic to it again with --serve=RELEASE."
 fi
 
-base_url='' api_address='' api_certificate='' candidate_url=''
+base_url='' api_address='' api_certificate='' candidate_url='' maintenance=''
 while read -r key value; do
-	case $key in base_url | api_address | api_certificate | candidate_url) printf -v "$key" %s "$value" ;; esac
+	case $key in base_url | api_address | api_certificate | candidate_url | maintenance) printf -v "$key" %s "$value" ;; esac
 done < <(gc storage cat "gs://$state/releases/$release/deployment")
 [ -n "$base_url" ] || fail "release $release was not deployed"
 printf '\n== left to do\n'
 gc storage cat "gs://$state/releases/$release/next"
 
-# During maintenance there is nothing to test, and what refuses calls gets the traffic. The settings of a release that is deployed are those
-# of the last deployment, and not the ones in the working copy.
-deployed=terraform/terraform.tfvars
-[ -z "$only" ] || [ "$generation" = 0 ] || deployed=$work/terraform.tfvars
-maintenance=$(sed -n 's/^maintenance[[:space:]]*=[[:space:]]*true.*/on/p' "$deployed")
+# Of a release that was deployed for a maintenance there is nothing to test, and what refuses calls gets the traffic. Another release is
+# tested even if the settings have a maintenance since.
 if [ -n "$api_certificate" ] && [ -z "$maintenance" ] && [ "$only" != serve ]; then
 	status=$(gc certificate-manager certificates describe "$api_certificate" --format='value(managed.state)')
 	if [ "$status" != ACTIVE ]; then
@@ -190,12 +197,13 @@ smoke() {
 	submit terraform/build/smoke.yaml smoke "$builds/smoke" . "_RELEASE=$release,_URL=$candidate_url,_GO=$(pinned _GO)$address" \
 		--ignore-file=terraform/build/smoke.ignore
 }
-before='' after=''
+before='' after='' newest=''
 if [ -z "$maintenance" ] && [ "$only" != serve ]; then
 	if closed; then after=1; else before=1; fi
 fi
 [ -z "$before" ] || smoke || fail "Release $release failed its test. The traffic stays where it was. $(served)"
-newest=$(in_service | tail -1)
+[ -n "$only" ] || newest=$(in_service) || unknown
+newest=${newest##*$'\n'}
 [ -n "$only" ] || [[ ! $newest > $release ]] ||
 	fail "Release $newest is newer than $release, and in service since the test of $release. Nothing was changed. If $release must replace" \
 		"it, direct the traffic with --serve=$release."

@@ -107,7 +107,7 @@ func TestDeploy_RunsFourBuildsWithTheRightsOfEach(t *testing.T) {
 func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 	t.Parallel()
 	first, second, third := "cloudbuild.yaml", "terraform/build/deploy.yaml", "terraform/build/smoke.yaml"
-	fourth := "terraform/build/serve.yaml"
+	fourth, record := "terraform/build/serve.yaml", "storage cat gs://project-1-test-terraform/releases/serving"
 	compared := []string{"project-1", "europe-west4", "test"}
 	args := append([]string{"--skip-quotas"}, compared...)
 	tfvars := filepath.Join("terraform", "terraform.tfvars")
@@ -147,6 +147,32 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 			prepare: func(t *testing.T, p project) { p.answer(t, "serving", `{"a": "a-29991231-000000-1"}`) },
 			args:    args, want: []string{first, second, third},
 			says: []string{"Release 29991231-000000 is newer than ", "--serve="},
+		},
+		"what is in service cannot be read before the test": {
+			prepare: func(t *testing.T, p project) { p.answer(t, "refusals", record+"\n") },
+			args:    args, want: []string{first, second},
+			says: []string{"could not be read, and the traffic stays where it is. Go on with --smoke="},
+		},
+		"what is in service cannot be read after the test": {
+			prepare: func(t *testing.T, p project) {
+				p.answer(t, "serving", `{"a": "a-29991231-000000-1"}`)
+				script := "#!/bin/sh\necho '" + record + "' >\"$GCLOUD_STATE/refusals\"\n"
+				p.write(t, filepath.Join(p.state, "build-smoke.yaml"), script, 0o755)
+			},
+			args: args, want: []string{first, second, third},
+			says: []string{"could not be read, and the traffic stays where it is. Go on with --smoke="},
+		},
+		"Terraform fails, and what is in service cannot be read": {
+			prepare: func(t *testing.T, p project) {
+				p.answer(t, "fail-deploy.yaml", "")
+				p.answer(t, "refusals", record+"\n")
+			},
+			args: args, want: []string{first, second},
+			says: []string{"was not deployed. What is in service could not be read. If"},
+		},
+		"back to a former release while what is in service cannot be read": {
+			prepare: func(t *testing.T, p project) { p.answer(t, "refusals", record+"\n") },
+			args:    append([]string{"--serve=20260101-000000"}, args...), want: []string{fourth}, succeeds: true,
 		},
 		"back to a former release from a newer one": {
 			prepare: func(t *testing.T, p project) { p.answer(t, "serving", `{"a": "a-29991231-000000-1"}`) },

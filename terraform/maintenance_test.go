@@ -83,8 +83,7 @@ func TestMaintenance_SilencesOnlyAlertsThatItMakesTrue(t *testing.T) {
 func TestDeploy_DoesNotTestWhatMaintenanceRefuses(t *testing.T) {
 	t.Parallel()
 	p := newDeployment(t)
-	settings := filepath.Join(p.root, "terraform", "terraform.tfvars")
-	p.write(t, settings, read(t, settings)+"maintenance = true\n", 0o600)
+	p.add(t, "deployment", "maintenance on\n")
 	calls, _ := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
 	// The new revisions, which refuse calls, get the traffic.
 	want := []string{"cloudbuild.yaml", "terraform/build/deploy.yaml", "terraform/build/serve.yaml"}
@@ -93,19 +92,32 @@ func TestDeploy_DoesNotTestWhatMaintenanceRefuses(t *testing.T) {
 	}
 }
 
-// TestDeploy_TestsAReleaseThatServesCalls tests a release from a working copy in which maintenance begins with the next
-// deployment.
+// TestDeploy_TestsAReleaseThatServesCalls tests a release while a maintenance begins: in the settings of the working
+// copy, with which the next deployment begins it, or after that, when a later release has the traffic.
 func TestDeploy_TestsAReleaseThatServesCalls(t *testing.T) {
 	t.Parallel()
-	p := newDeployment(t)
-	args := []string{"project-1", "europe-west4", "test"}
-	p.succeed(t.Context(), t, "deploy.sh", args...)
-	settings := filepath.Join(p.root, "terraform", "terraform.tfvars")
-	p.write(t, settings, read(t, settings)+"maintenance = true\n", 0o600)
-	calls, _ := p.succeed(t.Context(), t, "deploy.sh", append([]string{"--smoke=20260101-000000"}, args...)...)
-	want := []string{"terraform/build/smoke.yaml", "terraform/build/serve.yaml"}
-	if got := configs(submissions(t, calls)); !slices.Equal(got, want) {
-		t.Errorf("builds = %q, want %q", got, want)
+	for name, row := range map[string]struct{ deployed bool }{
+		"the next deployment begins it": {},
+		"a later release began it":      {deployed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newDeployment(t)
+			args := []string{"project-1", "europe-west4", "test"}
+			p.succeed(t.Context(), t, "deploy.sh", args...)
+			settings := filepath.Join(p.root, "terraform", "terraform.tfvars")
+			p.write(t, settings, read(t, settings)+"maintenance = true\n", 0o600)
+			if row.deployed {
+				p.answer(t, "objects/project-1-test-terraform/settings/terraform.tfvars", read(t, settings))
+				p.answer(t, "serving", `{"a": "a-20260102-000000-1"}`)
+				p.answer(t, "objects/project-1-test-terraform/releases/20260102-000000/deployment", "maintenance on\n")
+			}
+			calls, _ := p.succeed(t.Context(), t, "deploy.sh", append([]string{"--smoke=20260101-000000"}, args...)...)
+			want := []string{"terraform/build/smoke.yaml", "terraform/build/serve.yaml"}
+			if got := configs(submissions(t, calls)); !slices.Equal(got, want) {
+				t.Errorf("builds = %q, want %q", got, want)
+			}
+		})
 	}
 }
 
