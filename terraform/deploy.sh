@@ -84,6 +84,12 @@ served() {
 	echo "In service: ${names:-no release that was tested, so that the newest revisions have the traffic}."
 }
 
+# ongoing prints the releases that the second build deploys now. It may be of another operator, or of a script that died.
+ongoing() {
+	gc builds list --ongoing --region="${BUILD_REGION:-global}" --format='value(substitutions._RELEASE)' \
+		--filter="substitutions._ENVIRONMENT=$environment AND substitutions._IMAGE:*"
+}
+
 # clients_version prints the version of the clients: the time of the commit, or the present time for sources that no commit has. The
 # files of a deployment are no sources of them, and a working copy that deploys has them.
 clients_version() {
@@ -154,6 +160,13 @@ if [ -z "$only" ]; then
 	# The first build runs libraries of others. What it says becomes an argument of the second one.
 	[[ $image =~ ^$region-docker\.pkg\.dev/$project/$environment/controlplane@sha256:[0-9a-f]{64}$ ]] ||
 		fail "this is no image of the registry $environment by digest: $image"
+	# Terraform's lock ends before the build applies the objects of the cells. Of two builds that do so, the older one could end last.
+	while :; do
+		other=$(ongoing)
+		[ -n "$other" ] || break
+		echo "Waiting for the deployment of release $other, which runs."
+		sleep 60
+	done
 	# Of two deployments with different settings, the second one fails here: the object has another generation, or other settings than
 	# those which this one would take back.
 	if cmp -s "$work/terraform.tfvars" terraform/terraform.tfvars; then

@@ -131,6 +131,30 @@ echo 20260102-030405
 	}
 }
 
+// TestDeploy_WaitsForAnotherOne deploys while the second build of another deployment runs, which applies objects to the
+// cells until it ends: of two such builds, the older one could end last. The settings are compared after that.
+func TestDeploy_WaitsForAnotherOne(t *testing.T) {
+	t.Parallel()
+	p := newDeployment(t)
+	p.answer(t, "ongoing", "20260101-000000\n20260101-000000\n")
+	calls, out := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	const waits = "Waiting for the deployment of release 20260101-000000, which runs.\nslept 60\n"
+	if got := strings.Count(out, waits); got != 2 {
+		t.Errorf("%d waits, want two\n%s", got, out)
+	}
+	looked := strings.LastIndex(calls, "builds list --ongoing")
+	kept := strings.Index(calls, "storage cp terraform/terraform.tfvars")
+	submitted := strings.Index(calls, "deploy.yaml")
+	if looked < 0 || looked > kept || kept > submitted {
+		t.Errorf("want a look at builds, the settings and the build in this order:\n%s", calls)
+	}
+	p.answer(t, "refusals", "builds list\n")
+	calls, out, err := p.run(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	if err == nil || len(submissions(t, calls)) != 1 {
+		t.Errorf("a deployment that cannot look goes on (%v):\n%s", err, out)
+	}
+}
+
 // applying is a workspace of the build, with a Terraform that fails some times and finds that it would destroy things.
 func applying(t *testing.T, fails string, destroyed ...string) (p project, workspace string) {
 	t.Helper()

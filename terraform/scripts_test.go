@@ -282,6 +282,20 @@ func TestReadme_TestsReleasesOnAPlanWithAPrice(t *testing.T) {
 	}
 }
 
+// TestReadme_DeploysBeforeTheGatewayIsDeleted holds the order in which a deployment is deleted: one that follows would
+// create the load balancers again, which keep the network from being deleted.
+func TestReadme_DeploysBeforeTheGatewayIsDeleted(t *testing.T) {
+	t.Parallel()
+	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Delete\n")
+	before, after, found := strings.Cut(section, "kubectl delete namespace agent-gateway")
+	if !found || !strings.Contains(before, "Set `deletion_protection = false` and deploy") {
+		t.Errorf("README.md does not end the protection before the Gateway is deleted:\n%s", before)
+	}
+	if strings.Contains(after, "deploy") {
+		t.Errorf("README.md deploys after the Gateway was deleted:\n%s", after)
+	}
+}
+
 // TestReadme_GivesCIWhatDeploymentsCall compares the roles of a CI job's account with the commands of a deployment.
 func TestReadme_GivesCIWhatDeploymentsCall(t *testing.T) {
 	t.Parallel()
@@ -298,6 +312,7 @@ func TestReadme_GivesCIWhatDeploymentsCall(t *testing.T) {
 		"beta builds submit": {
 			"cloudbuild.builds.editor", "serviceusage.serviceUsageConsumer", "logging.viewer", "iam.serviceAccountUser",
 		},
+		"builds list":         {"cloudbuild.builds.editor"},
 		"storage":             {"storage.admin"},
 		"certificate-manager": {"certificatemanager.viewer"},
 		"compute":             {"compute.viewer"},

@@ -80,6 +80,11 @@ gcloud() {
 			: >"$GCLOUD_STATE/database-$value"
 			return
 			;;
+		# Each line of ongoing is one answer.
+		builds\ list)
+			[ ! -s "$GCLOUD_STATE/ongoing" ] || { head -1 "$GCLOUD_STATE/ongoing" && sed -i 1d "$GCLOUD_STATE/ongoing"; }
+			return
+			;;
 		# Each line of operations is one answer, and the last one stays.
 		firestore\ operations\ list)
 			[ ! -s "$GCLOUD_STATE/operations" ] || head -1 "$GCLOUD_STATE/operations"
