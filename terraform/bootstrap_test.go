@@ -589,12 +589,22 @@ func TestQuotas_AreComparedWhereTheyAreNeeded(t *testing.T) {
 // TestQuotas_CountEveryCellInItsRegion compares the quotas for cells as an operator may write them.
 func TestQuotas_CountEveryCellInItsRegion(t *testing.T) {
 	t.Parallel()
+	byDefault := ""
+	for it := load(t, nil).variable(t, "cells").ElementIterator(); it.Next(); {
+		_, c := it.Element()
+		byDefault = text(t, c, "region")
+	}
 	for name, row := range map[string]struct {
 		settings string
 		want     []string
 		wantNone string
 	}{
-		"no cells": {want: []string{"SSD_TOTAL_GB (europe-west4) has 25099, needs 350"}},
+		"no cells": {
+			settings: "region = \"europe-west4\"\n",
+			want:     []string{"SSD_TOTAL_GB (" + byDefault + ") has 25099, needs 350"},
+			wantNone: "SSD_TOTAL_GB (europe-west4) has 25099, needs 350",
+		},
+		"no settings": {want: []string{"SSD_TOTAL_GB (europe-west4) has 25099, needs 350"}},
 		"two in the region": {
 			settings: "cells = {\n  a1 = { number = 1, region = \"europe-west4\" }\n" +
 				"  b1 = {\n    number = 2\n    region = \"europe-west4\" # the second\n  }\n}\n",
@@ -627,7 +637,9 @@ func TestQuotas_CountEveryCellInItsRegion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, 100)
-			p.write(t, filepath.Join(p.root, "terraform/terraform.tfvars"), row.settings, 0o600)
+			if row.settings != "" {
+				p.write(t, filepath.Join(p.root, "terraform/terraform.tfvars"), row.settings, 0o600)
+			}
 			_, out := p.succeed(t.Context(), t, "quotas.sh", "project-1", "europe-west4")
 			for _, want := range row.want {
 				if !strings.Contains(out, want) {

@@ -2,7 +2,7 @@
 # Compares the project's quotas with quotas.csv and says which ones to raise. It changes nothing. It fails if a quota is too small. What
 # only a domain needs counts once terraform.tfvars names one. With --free, what is in use already does not count as available. If CELLS_PROJECT
 # or terraform.tfvars names a project of the cells, each of the two projects is compared with what it gets. Each cell in
-# terraform.tfvars counts, in its region; without cells there, one does.
+# terraform.tfvars counts, in its region; without cells there, the one that Terraform makes then does; without the file, one in REGION.
 #
 #   terraform/quotas.sh [--free] PROJECT_ID [REGION]
 set -euo pipefail
@@ -18,7 +18,8 @@ setting() { [ ! -e terraform.tfvars ] || sed -n "s/^$1[[:space:]]*=[[:space:]]*\
 domain=$(setting domain)
 cells=${CELLS_PROJECT:-$(setting cells_project)}
 
-# cell_regions prints the region of each cell in terraform.tfvars. A region must be written there as a text.
+# cell_regions prints the region of each cell in terraform.tfvars. A region must be written there as a text. Settings of former releases have
+# no cells: the default is in variables_cells.tf.
 cell_regions() {
 	[ ! -e terraform.tfvars ] || awk '
 		{ sub(/(#|\/\/).*/, "") }
@@ -29,7 +30,10 @@ cell_regions() {
 			if (depth == 0 && index(text, "}")) exit
 		}
 		END {
-			if (!found) exit
+			if (!found) {
+				print "us-central1"
+				exit
+			}
 			while (match(text, /[^a-z_]region"?[[:space:]]*[=:][[:space:]]*"[^"]+"/)) {
 				value = substr(text, RSTART, RLENGTH)
 				text = substr(text, RSTART + RLENGTH)
