@@ -90,12 +90,14 @@ remember() {
 # look lists what the cell may have and what this release has. The list in the cell has both until the rest is deleted, so that a
 # deployment that ends half-way forgets none.
 look() {
+	local namespace
 	kubectl get configmap deployed-objects --namespace=agent-gateway --ignore-not-found --output='jsonpath={.data.objects}' >"$work/former" &&
 		identities "$1" >"$work/present" || return
-	[ ! -s "$work/former" ] || {
-		sort -u "$work/former" "$work/present" >"$work/both"
-		remember "$work/both" || return
-	}
+	sort -u "$work/former" "$work/present" >"$work/both"
+	# The namespace of the list is one of the objects, so a new cell lacks it.
+	namespace=$(kubectl get namespace agent-gateway --ignore-not-found --output=name) || return
+	[ -n "$namespace" ] || kubectl create namespace agent-gateway || return
+	remember "$work/both" || return
 	touch "$work/looked"
 }
 

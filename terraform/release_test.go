@@ -471,7 +471,8 @@ func TestServe_RepairsTheTrafficAfterAnApply(t *testing.T) {
 }
 
 // TestApplyCells_LeavesNothingOfAnotherRelease deploys a release with further objects to a cluster, and then the former
-// one again: after a deployment that ended, and after one that died when it had applied all of the objects.
+// one again: after a deployment that ended, and after one that died when it had applied all of the objects, also the
+// first one of the cluster.
 func TestApplyCells_LeavesNothingOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	testtier.RequireFull(t, "runs kubectl")
@@ -512,9 +513,11 @@ case "$*" in apply*/a1.yaml) [ ! -e "$GCLOUD_STATE/dies" ] || kill -9 $PPID ;; e
 		"# A comment.\n"+rbac+"Role\nmetadata: {name: left, namespace: agent-gateway}\nrules: []",
 		core+"Namespace\nmetadata: {name: agent-new}",
 	)
-	for _, dies := range []bool{false, true} {
-		if out, err := deploy(former...); err != nil {
-			t.Fatalf("former release: %v\n%s", err, out)
+	for n, dies := range []bool{true, false, true} {
+		if n > 0 {
+			if out, err := deploy(former...); err != nil {
+				t.Fatalf("former release: %v\n%s", err, out)
+			}
 		}
 		if dies {
 			p.answer(t, "dies", "")
