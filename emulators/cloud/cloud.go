@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -118,7 +119,6 @@ type Cloud struct {
 	Functions *Processes
 
 	options    Options
-	pepper     []byte
 	webhookKey []byte
 	binaries   dataplane.Binaries // of separate processes
 	env        map[string]string  // of the functions
@@ -143,9 +143,11 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	if o.Wrap == nil {
 		o.Wrap = func(functions http.Handler) http.Handler { return functions }
 	}
-	c := &Cloud{options: o, pepper: make([]byte, 32), webhookKey: make([]byte, 32), died: make(chan error, 1)}
-	_, _ = rand.Read(c.pepper) // crypto/rand never returns an error
+	c := &Cloud{options: o, webhookKey: make([]byte, 32), died: make(chan error, 1)}
+	pepper := make([]byte, 32)
+	_, _ = rand.Read(pepper) // crypto/rand never returns an error
 	_, _ = rand.Read(c.webhookKey)
+	c.Ready.APIKeyPepper = base64.StdEncoding.EncodeToString(pepper)
 	c.Ready.ProjectID = "local-" + uuid.NewString()[:8]
 	defer func() {
 		if err != nil {

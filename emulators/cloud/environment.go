@@ -71,7 +71,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"CLI_CLIENT_ID":           issuer.CLIClientID,
 		"WEBHOOK_SIGNING_KEY":     base64.StdEncoding.EncodeToString(c.webhookKey),
 		"WEBHOOK_ALLOW_LOOPBACK":  "true",
-		pepperVariable:            base64.StdEncoding.EncodeToString(c.pepper),
+		pepperVariable:            c.Ready.APIKeyPepper,
 		"AGENT_DOMAIN":            AgentDomain,
 		"AGENT_SCHEME":            "http",
 		"AGENT_URL_PORT":          routerPort,

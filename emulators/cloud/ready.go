@@ -27,6 +27,8 @@ type Ready struct {
 	PubSubEmulatorHost      string `json:"pubsub_emulator_host"`
 	Kubeconfig              string `json:"kubeconfig"`
 	ProjectID               string `json:"project_id"`
+	// APIKeyPepper is the functions' one, with which the operator's tool makes and counts API keys.
+	APIKeyPepper string `json:"api_key_pepper"`
 	// StripeWebhookSecret signs Stripe's events; empty without payments.
 	StripeWebhookSecret string `json:"stripe_webhook_secret,omitempty"`
 }

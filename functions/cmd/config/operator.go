@@ -38,6 +38,7 @@ func ReadyFile(path string) (envconfig.Lookuper, error) {
 		PubSub    string `json:"pubsub_emulator_host"`
 		// Kubeconfig is the administrator's. The cluster is the only cell.
 		Kubeconfig string `json:"kubeconfig"`
+		Pepper     string `json:"api_key_pepper"`
 	}
 	if err := json.Unmarshal(b, &facts); err != nil || facts.ProjectID == "" {
 		return nil, fmt.Errorf("%s is not the ready file of a local cloud; start one with -ready", path)
@@ -45,6 +46,9 @@ func ReadyFile(path string) (envconfig.Lookuper, error) {
 	env := map[string]string{
 		"GOOGLE_CLOUD_PROJECT": facts.ProjectID, "FIRESTORE_EMULATOR_HOST": facts.Firestore,
 		"PUBSUB_EMULATOR_HOST": facts.PubSub,
+	}
+	if facts.Pepper != "" {
+		env["API_KEY_PEPPER"] = facts.Pepper
 	}
 	if facts.Kubeconfig != "" {
 		cells, err := json.Marshal(Cells{{Name: "local", Region: "local", Kubeconfig: facts.Kubeconfig}})

@@ -4,8 +4,9 @@
 //
 //	operator [-ready FILE] [-as NOTE] COMMAND [FLAGS]
 //
-// It does not authorize them: everybody with access to the database can run them. Every command about an organization,
-// reading or writing, adds an entry to that organization's audit log.
+// It does not authorize them: everybody with access to the database can run them. Every command about one organization
+// that succeeds, reading or writing, adds an entry to that organization's audit log. One that is refused, and one with
+// -dry-run, adds none.
 package main
 
 import (

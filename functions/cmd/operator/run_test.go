@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"os"
 	"path/filepath"
@@ -40,7 +41,8 @@ func readyFile(t *testing.T) (ready string, records *firestore.Client) {
 	}
 	ready = filepath.Join(t.TempDir(), "ready.json")
 	facts := `{"project_id": "` + project + `", "firestore_emulator_host": "` + host +
-		`", "pubsub_emulator_host": "127.0.0.1:1", "api_key": "x"}`
+		`", "pubsub_emulator_host": "127.0.0.1:1", "api_key": "x", "api_key_pepper": "` +
+		base64.StdEncoding.EncodeToString(make([]byte, 32)) + `"}`
 	if err := os.WriteFile(ready, []byte(facts), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +70,18 @@ func TestRun_UsesTheLocalCloudOfTheReadyFile(t *testing.T) {
 	for _, args := range []string{"-ready " + ready + ".not list", "-ready main.go list", "-color list"} {
 		if err := run(t.Context(), strings.Fields(args), &out); err == nil {
 			t.Errorf("run(%s) succeeded, want an error", args)
+		}
+	}
+}
+
+// TestRun_MakesAndCountsTheKeysOfALocalCloud holds that the tool knows the pepper of the functions of a local cloud.
+func TestRun_MakesAndCountsTheKeysOfALocalCloud(t *testing.T) {
+	t.Parallel()
+	ready, _ := readyFile(t)
+	for _, command := range []string{"apikeys create -organization org_1 -name smoke -role admin", "keys status"} {
+		var out bytes.Buffer
+		if err := run(t.Context(), strings.Fields("-ready "+ready+" "+command), &out); err != nil || out.Len() == 0 {
+			t.Errorf("%s = %v with the output %q, want success", command, err, out.String())
 		}
 	}
 }
