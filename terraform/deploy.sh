@@ -90,6 +90,12 @@ ongoing() {
 		--filter="substitutions._ENVIRONMENT=$environment AND substitutions._IMAGE:*"
 }
 
+# deployed prints a number of the settings and of what the second build runs. An operator may work on while the tests run.
+deployed() {
+	local files=(terraform infra/firestore/indexes.json shared/plan/plans.json)
+	{ cat terraform/terraform.tfvars; git rev-parse "${files[@]/#/HEAD:}"; git diff HEAD -- "${files[@]}"; } 2>&1 | cksum || true
+}
+
 # clients_version prints the version of the clients: the time of the commit, or the present time for sources that no commit has. The
 # files of a deployment are no sources of them, and a working copy that deploys has them.
 clients_version() {
@@ -150,6 +156,7 @@ if [ ! -e terraform/.terraform.lock.hcl ] || [ ! -e terraform/build/images.lock 
 fi
 
 if [ -z "$only" ]; then
+	began=$(deployed)
 	release=$(date -u +%Y%m%d-%H%M%S)
 	if [ -z "$image" ]; then
 		submit cloudbuild.yaml builder "$builds/source" . \
@@ -167,6 +174,9 @@ if [ -z "$only" ]; then
 		echo "Waiting for the deployment of release $other, which runs."
 		sleep 60
 	done
+	[ "$(deployed)" = "$began" ] ||
+		fail "The settings, or the files of Terraform, have changed since this deployment began. Look at them, check out the commit of the image," \
+			"and deploy it with --image=$image."
 	# Of two deployments with different settings, the second one fails here: the object has another generation, or other settings than
 	# those which this one would take back.
 	if cmp -s "$work/terraform.tfvars" terraform/terraform.tfvars; then

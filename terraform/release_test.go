@@ -131,6 +131,47 @@ echo 20260102-030405
 	}
 }
 
+// TestDeploy_RefusesWhatWasEditedMeanwhile edits the working copy while the tests run: the settings, whose difference
+// was not shown, and what the second build runs, which is of another commit than the image then.
+func TestDeploy_RefusesWhatWasEditedMeanwhile(t *testing.T) {
+	t.Parallel()
+	args := []string{"--skip-quotas", "project-1", "europe-west4", "test"}
+	for name, row := range map[string]struct {
+		edits  string // a file below the working copy
+		passes bool
+	}{
+		"the settings":        {edits: "terraform/terraform.tfvars"},
+		"a file of Terraform": {edits: "terraform/quotas.csv"},
+		"a program":           {edits: "functions/main.go", passes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newDeployment(t)
+			p.write(t, filepath.Join(p.root, "functions/main.go"), "", 0o600)
+			p.commit(t, "2026-01-02T03:04:05Z")
+			script := "#!/bin/sh\necho 'debug = true' >>'" + filepath.Join(p.root, row.edits) + "'\n"
+			p.write(t, filepath.Join(p.state, "build-cloudbuild.yaml"), script, 0o755)
+			calls, out, err := p.run(t.Context(), t, "deploy.sh", args...)
+			if (err == nil) != row.passes {
+				t.Errorf("error = %v, want one: %t\n%s", err, !row.passes, out)
+			}
+			if row.passes {
+				return
+			}
+			if !strings.Contains(out, "deploy it with --image="+imageOfBuild) {
+				t.Errorf("does not name the image:\n%s", out)
+			}
+			if got := configs(submissions(t, calls)); len(got) != 1 {
+				t.Errorf("builds = %q, want none after the first", got)
+			}
+			kept := filepath.Join(p.state, "objects/project-1-test-terraform/settings/terraform.tfvars")
+			if b, err := os.ReadFile(kept); err == nil {
+				t.Errorf("the settings %q are kept as those of the last deployment", b)
+			}
+		})
+	}
+}
+
 // TestDeploy_WaitsForAnotherOne deploys while the second build of another deployment runs, which applies objects to the
 // cells until it ends: of two such builds, the older one could end last. The settings are compared after that.
 func TestDeploy_WaitsForAnotherOne(t *testing.T) {
