@@ -5,7 +5,8 @@
 #   terraform/restore.sh [--backup=BACKUP | --at=TIME] DATABASE PROJECT_ID
 #
 # BACKUP is a name that `gcloud firestore backups list` prints, and TIME a minute such as 2026-01-31T08:15:00Z. It can be run again, and
-# then waits on: it restores nothing into a database that exists. Without --backup and --at it writes restored.json of one that exists.
+# then waits on: it restores nothing into a database that exists, and refuses one of another backup or from before the minute. Without
+# --backup and --at it writes restored.json of one that exists.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -36,7 +37,13 @@ used=${used:-agents-$(setting environment)}
 
 if [ -n "$backup$at" ]; then
 	[ "$database" != "$used" ] || fail "$database is in use: restore into another database"
-	if gc firestore databases describe --database="$database" >/dev/null 2>&1; then
+	if made=$(gc firestore databases describe --database="$database" 2>/dev/null \
+		--format='csv[no-heading](createTime,sourceInfo.backup.backup)'); then
+		# It may be of a practice, whose records are older.
+		made_at=${made%%,*} made_of=${made##*[,/]}
+		other="Restore into another database. To use this one, run this without --backup and --at."
+		[ -z "$made_of" ] || [ "$made_of" = "${backup##*/}" ] || fail "$database exists and is of the backup $made_of. $other"
+		[ -z "$at" ] || [[ $made_at > $at ]] || fail "$database exists and was made at $made_at, before $at. $other"
 		echo "$database exists and is not restored again"
 	elif [ -n "$backup" ]; then
 		gc firestore databases restore --source-backup="$backup" --destination-database="$database"

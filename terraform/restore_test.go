@@ -299,6 +299,41 @@ func TestRestore_CanBeRepeated(t *testing.T) {
 	}
 }
 
+// TestRestore_TakesNoDatabaseOfAnotherRestore runs the script with the name of a database that exists, such as that of
+// a practice: its records are not those that the operator asked for.
+func TestRestore_TakesNoDatabaseOfAnotherRestore(t *testing.T) {
+	t.Parallel()
+	const ofBackup = "2026-02-01T00:00:00.123456Z,projects/project-1/locations/eur3/backups/B\n"
+	const ofTime = "2026-02-01T00:00:00.123456Z,\n"
+	for name, row := range map[string]struct {
+		arg, database string
+		says          string // empty if it succeeds
+	}{
+		"the same backup":    {arg: "--backup=projects/project-1/locations/eur3/backups/B", database: ofBackup},
+		"another backup":     {arg: "--backup=C", database: ofBackup, says: "is of the backup B"},
+		"a minute before it": {arg: "--at=2026-01-31T08:15:00Z", database: ofTime},
+		"a minute after it": {
+			arg: "--at=2026-02-28T08:15:00Z", database: ofTime, says: "was made at 2026-02-01T00:00:00",
+		},
+		"a minute, and a backup": {arg: "--at=2026-01-31T08:15:00Z", database: ofBackup, says: "is of the backup B"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRestore(t, declaredDatabase(t))
+			p.answer(t, "operations", "")
+			p.answer(t, "database-agents-test-2", row.database)
+			calls, out, err := p.run(t.Context(), t, "restore.sh", row.arg, "agents-test-2", "project-1")
+			if (err != nil) != (row.says != "") || !strings.Contains(out, row.says) {
+				t.Errorf("error = %v, want one: %t, which says %q\n%s", err, row.says != "", row.says, out)
+			}
+			_, missing := os.Stat(filepath.Join(p.root, "terraform", "restored.json"))
+			if (missing == nil) != (row.says == "") || strings.Contains(calls, "databases restore") {
+				t.Errorf("writes restored.json: %t, want %t\n%s", missing == nil, row.says == "", calls)
+			}
+		})
+	}
+}
+
 // TestRestore_RefusesWhatItMustNotDo runs the script with arguments that are wrong, and with a restore that fails.
 func TestRestore_RefusesWhatItMustNotDo(t *testing.T) {
 	t.Parallel()

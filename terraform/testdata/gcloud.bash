@@ -74,10 +74,13 @@ gcloud() {
 			;;
 		storage\ cat*) answer "objects/${words[2]#gs://}" || answer "${words[2]##*/}"; return ;;
 		org-policies\ describe*) answer "policy-${words[2]}"; return 0 ;;
-		firestore\ databases\ describe) flag --database "$@"; [ -e "$GCLOUD_STATE/database-$value" ]; return ;;
+		firestore\ databases\ describe) flag --database "$@"; answer "database-$value"; return ;;
+		# The answer is when the database was made, and its backup.
 		firestore\ databases\ restore | firestore\ databases\ clone)
 			flag --destination-database "$@"
-			: >"$GCLOUD_STATE/database-$value"
+			file=$GCLOUD_STATE/database-$value value=
+			flag --source-backup "$@"
+			echo "2026-02-01T00:00:00.123456Z,${value:+projects/project-1/locations/eur3/backups/$value}" >"$file"
 			return
 			;;
 		# Each line of ongoing is one answer.
