@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 )
@@ -52,19 +53,21 @@ func (o *openAnswers) add(ctx context.Context, req *http.Request) (context.Conte
 	if o == nil {
 		return ctx, func() {}
 	}
-	attempt, err := attemptOf(call.From(ctx).Request, &Route{}, req)
+	token, err := bearerToken(req.Header)
 	if err != nil {
 		return ctx, func() {} // it was admitted without a token
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	a := o.byToken[attempt.Token]
+	a := o.byToken[token]
 	if a == nil {
 		a = &admission{
-			ctx: context.WithoutCancel(ctx), attempt: attempt, ends: map[context.Context]context.CancelCauseFunc{},
+			ctx:     context.WithoutCancel(ctx),
+			attempt: identity.Attempt{Token: token, Address: clientip.Bucket(call.From(ctx).Request.IP)},
+			ends:    map[context.Context]context.CancelCauseFunc{},
 		}
-		o.byToken[attempt.Token] = a
+		o.byToken[token] = a
 		o.arm(a)
 	}
 	a.ends[ctx] = end

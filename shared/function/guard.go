@@ -92,18 +92,9 @@ func (g Guard) countRefusal(r *Route, c identity.Caller, refusal error) error {
 func (g Guard) authenticate(facts audit.Request, r *Route, req *http.Request) (identity.Caller, *document.Fetched,
 	error,
 ) {
-	t, err := attemptOf(facts, r, req)
-	if err != nil {
-		return identity.Caller{}, nil, err
-	}
-	return g.Authenticator.Authenticate(req.Context(), t)
-}
-
-// attemptOf returns what a request to a route shows of its caller.
-func attemptOf(facts audit.Request, r *Route, req *http.Request) (identity.Attempt, error) {
 	token, err := bearerToken(req.Header)
 	if err != nil {
-		return identity.Attempt{}, err
+		return identity.Caller{}, nil, err
 	}
 	t := identity.Attempt{Token: token, Address: clientip.Bucket(facts.IP)}
 	if r.OwnKey {
@@ -112,7 +103,7 @@ func attemptOf(facts audit.Request, r *Route, req *http.Request) (identity.Attem
 	if r.Reads != nil {
 		t.Reads = r.Reads(req.PathValue)
 	}
-	return t, nil
+	return g.Authenticator.Authenticate(req.Context(), t)
 }
 
 // check returns Forbidden unless the caller may call the route. An agent was only identified if it may.
