@@ -27,16 +27,10 @@ func TestTLS_LeavesConnectionsForOtherAgents(t *testing.T) {
 	w.set(agentAddress, agentID, allow("api.example.com"))
 	w.host("api.example.com:443", echo(t))
 	sent := hello(t, "api.example.com")
-	try := func(address string) bool {
-		c := w.open(t, address, w.tls)
-		_, _ = c.Write(sent)
-		_, err := io.ReadFull(c, make([]byte, len(sent)))
-		return err == nil
-	}
 	taken := 0
 	for _, address := range w.hostile(agents, "api.example.com") {
 		for range each {
-			if try(address) {
+			if w.echoes(t, address, sent) {
 				taken++
 			}
 		}
@@ -44,7 +38,7 @@ func TestTLS_LeavesConnectionsForOtherAgents(t *testing.T) {
 	if taken < each*agents/2 {
 		t.Errorf("the other agents got %d connections, want most of %d", taken, each*agents)
 	}
-	if !try(agentAddress) {
+	if !w.echoes(t, agentAddress, sent) {
 		t.Errorf("an agent without a connection was refused its first one, next to %d of others", taken)
 	}
 }

@@ -348,21 +348,15 @@ func TestTLS_BoundsConnectionsOfAnAddress(t *testing.T) {
 	w.set(otherAddress, otherID, allow("api.example.com"))
 	w.host("api.example.com:443", echo(t))
 	sent := hello(t, "api.example.com")
-	try := func(address string) bool {
-		c := w.open(t, address, w.tls)
-		_, _ = c.Write(sent)
-		_, err := io.ReadFull(c, make([]byte, len(sent)))
-		return err == nil
-	}
 	for range 3 {
-		if !try(agentAddress) {
+		if !w.echoes(t, agentAddress, sent) {
 			t.Error("a connection within the limit was refused")
 		}
 	}
-	if try(agentAddress) {
+	if w.echoes(t, agentAddress, sent) {
 		t.Error("a connection above the limit was served")
 	}
-	if !try(otherAddress) {
+	if !w.echoes(t, otherAddress, sent) {
 		t.Error("another agent's connection was refused")
 	}
 	w.end()

@@ -269,6 +269,15 @@ func (w *world) open(t testing.TB, address, to string) net.Conn {
 	return c
 }
 
+// echoes reports whether a connection from an address reaches a host that sends back what it gets.
+func (w *world) echoes(t testing.TB, address string, sent []byte) bool {
+	t.Helper()
+	c := w.open(t, address, w.tls)
+	_, _ = c.Write(sent)
+	_, err := io.ReadFull(c, make([]byte, len(sent)))
+	return err == nil
+}
+
 // client returns a client of an agent whose connections to ports 80 and 443 all lead to the gate.
 func (w *world) client(t testing.TB, address string, roots *x509.CertPool) *http.Client {
 	protocols := new(http.Protocols)
