@@ -211,17 +211,24 @@ func TestWebhooks_RepeatedRequestsGetTheFirstAnswer(t *testing.T) {
 	}
 }
 
-// A run commits its page on top of what a client changed in between.
-func TestWebhookWorkerStore_AppliesItsChangeToTheNewestRecord(t *testing.T) {
-	t.Parallel()
-	c := open(t, "", Options{})
+// loadedWebhook makes a webhook in a new organization, and reads it as a worker does.
+func loadedWebhook(t *testing.T, c *Client) (agenttest.Tenant, *WebhookWorkerStore, webhook.Webhook) {
+	t.Helper()
 	org := agentFixture(c).Tenant(t, plan.Hobby)
 	created, err := c.Webhooks().Create(org.Ctx, newWebhook())
 	must(t, err)
 	worker := c.WebhookWorkerStore()
 	read, err := worker.Load(t.Context(), created.ID)
 	must(t, err)
-	_, err = c.Webhooks().Change(org.Ctx, created.ID, func(w *webhook.Webhook) (*webhook.Delivery, error) {
+	return org, worker, read
+}
+
+// A run commits its page on top of what a client changed in between.
+func TestWebhookWorkerStore_AppliesItsChangeToTheNewestRecord(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org, worker, read := loadedWebhook(t, c)
+	_, err := c.Webhooks().Change(org.Ctx, read.ID, func(w *webhook.Webhook) (*webhook.Delivery, error) {
 		w.URL = "https://other.example.com/"
 		return nil, nil
 	})
@@ -234,7 +241,7 @@ func TestWebhookWorkerStore_AppliesItsChangeToTheNewestRecord(t *testing.T) {
 	if changed.URL != "https://other.example.com/" || changed.LeaseHolder != "run" {
 		t.Errorf("the record is %+v, want both changes", changed)
 	}
-	must(t, c.Webhooks().Delete(org.Ctx, created.ID))
+	must(t, c.Webhooks().Delete(org.Ctx, read.ID))
 	_, err = worker.Update(t.Context(), changed, webhook.Done{}, func(*webhook.Webhook) error { return nil })
 	if !fault.Is(err, fault.NotFound) {
 		t.Errorf("Update of a deleted webhook: %v, want NotFound", err)
@@ -308,17 +315,12 @@ func TestWebhookWorkerStore_ReportsItsEvents(t *testing.T) {
 func TestLoadDeliveries_LeavesOutWhatIsUnreadable(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	org := agentFixture(c).Tenant(t, plan.Hobby)
-	created, err := c.Webhooks().Create(org.Ctx, newWebhook())
-	must(t, err)
-	worker := c.WebhookWorkerStore()
-	read, err := worker.Load(t.Context(), created.ID)
-	must(t, err)
+	_, worker, read := loadedWebhook(t, c)
 	var done webhook.Done
 	for i := range 2 {
 		done.Deliveries = append(done.Deliveries, webhook.NewTest(read, uint64(i), agenttest.Now()))
 	}
-	read, err = worker.Update(t.Context(), read, done, func(*webhook.Webhook) error { return nil })
+	read, err := worker.Update(t.Context(), read, done, func(*webhook.Webhook) error { return nil })
 	must(t, err)
 	broken, kept := done.Deliveries[0], done.Deliveries[1]
 	ref, _ := c.ref(deliveryCollection, broken.ID)
@@ -365,20 +367,15 @@ func TestDeliveries_ReadsNoneThatHasEnded(t *testing.T) {
 	t.Parallel()
 	recorder := &callRecorder{}
 	c := open(t, "", Options{Observe: recorder.observe})
-	org := agentFixture(c).Tenant(t, plan.Hobby)
-	created, err := c.Webhooks().Create(org.Ctx, newWebhook())
-	must(t, err)
-	worker := c.WebhookWorkerStore()
-	read, err := worker.Load(t.Context(), created.ID)
-	must(t, err)
+	org, worker, read := loadedWebhook(t, c)
 	var done webhook.Done
 	for i := range 10 {
 		done.Deliveries = append(done.Deliveries, webhook.NewTest(read, uint64(i), agenttest.Now().AddDate(0, 0, -31)))
 	}
-	_, err = worker.Update(t.Context(), read, done, func(*webhook.Webhook) error { return nil })
+	_, err := worker.Update(t.Context(), read, done, func(*webhook.Webhook) error { return nil })
 	must(t, err)
 	var p page.Page[webhook.Delivery]
-	calls := recorder.during(func() { p, err = c.Webhooks().Deliveries(org.Ctx, created.ID, page.Request{Limit: 1}) })
+	calls := recorder.during(func() { p, err = c.Webhooks().Deliveries(org.Ctx, read.ID, page.Request{Limit: 1}) })
 	if err != nil || calls != "read query" || len(p.Items) > 0 {
 		t.Errorf("%d deliveries, %v, with the calls %q; want none with one query", len(p.Items), err, calls)
 	}
@@ -436,21 +433,16 @@ func TestWebhookWorkerStore_WritesTheLargestPage(t *testing.T) {
 		t.Errorf("MaxDone = %d, want at most 490", webhook.MaxDone)
 	}
 	c := open(t, "", Options{})
-	org := agentFixture(c).Tenant(t, plan.Hobby)
-	created, err := c.Webhooks().Create(org.Ctx, newWebhook())
-	must(t, err)
-	worker := c.WebhookWorkerStore()
-	w, err := worker.Load(t.Context(), created.ID)
-	must(t, err)
+	org, worker, w := loadedWebhook(t, c)
 	var done webhook.Done
 	for i := range webhook.MaxDone {
 		done.Deliveries = append(done.Deliveries, webhook.NewTest(w, uint64(i), agenttest.Now().Add(time.Duration(i))))
 	}
-	_, err = worker.Update(t.Context(), w, done, func(*webhook.Webhook) error { return nil })
+	_, err := worker.Update(t.Context(), w, done, func(*webhook.Webhook) error { return nil })
 	must(t, err)
 	seen, cursor := map[string]bool{}, ""
 	for {
-		p, err := c.Webhooks().Deliveries(org.Ctx, created.ID, page.Request{Limit: 100, Cursor: cursor})
+		p, err := c.Webhooks().Deliveries(org.Ctx, w.ID, page.Request{Limit: 100, Cursor: cursor})
 		must(t, err)
 		for _, d := range p.Items {
 			seen[d.ID] = true
