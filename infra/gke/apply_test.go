@@ -36,7 +36,7 @@ func TestApply_ReportsRefusalsWithoutQuotingSecrets(t *testing.T) {
 		a.Env = []agent.EnvVar{{Key: "NOT A KEY", SecretVersion: 1}}
 		input.Secrets["NOT A KEY"] = []byte(canary)
 		err := w.Apply(t.Context(), a, agent.StageSecrets, input)
-		wantPermanent(t, err, codeObjectRejected)
+		wantPermanent(t, err, agent.CodeObjectRejected)
 		if !strings.Contains(err.Error(), "data[NOT A KEY]") {
 			t.Errorf("error %v, want it to name the field", err)
 		}
@@ -47,7 +47,7 @@ func TestApply_ReportsRefusalsWithoutQuotingSecrets(t *testing.T) {
 		a.Env = []agent.EnvVar{{Key: "LARGE", SecretVersion: 1}}
 		input.Secrets["LARGE"] = []byte(strings.Repeat(canary, 1<<17))
 		err := w.Apply(t.Context(), a, agent.StageSecrets, input)
-		wantPermanent(t, err, codeObjectRejected)
+		wantPermanent(t, err, agent.CodeObjectRejected)
 		if strings.Contains(err.Error(), canary) {
 			t.Error("the error quotes the value")
 		}
@@ -57,7 +57,7 @@ func TestApply_ReportsRefusalsWithoutQuotingSecrets(t *testing.T) {
 		a := a
 		a.Env = []agent.EnvVar{{Key: "NOT A KEY", Value: canary}}
 		err := w.Apply(t.Context(), a, agent.StageIdentity, testRuntimeInput())
-		wantPermanent(t, err, codeObjectRejected)
+		wantPermanent(t, err, agent.CodeObjectRejected)
 		if strings.Contains(err.Error(), canary) {
 			t.Error("the error quotes the value")
 		}

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -22,7 +23,6 @@ const (
 	codeClusterUnavailable   = "cluster_unavailable"
 	codeNamespaceTerminating = "namespace_terminating"
 	codeQuotaExceeded        = "quota_exceeded"
-	codeObjectRejected       = "object_rejected"
 	codeVolumeCannotGrow     = "volume_cannot_grow"
 )
 
@@ -55,7 +55,7 @@ func explain(err error, t target) error {
 		s.Code == http.StatusMethodNotAllowed, s.Code == http.StatusRequestEntityTooLarge,
 		s.Code == http.StatusInternalServerError && strings.Contains(s.Message, "duplicate entries for key"):
 		return &provisioning.Permanent{
-			Code: codeObjectRejected, Cause: cause,
+			Code: agent.CodeObjectRejected, Cause: cause,
 			Message: fmt.Sprintf("The cluster rejected the agent's %s %s: %s. Contact support.",
 				t.gvk.Kind, t.name, reason(s, t)),
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -39,25 +40,25 @@ func TestExplain_MapsErrorsOfTheAPIServer(t *testing.T) {
 		code      string
 		after     time.Duration
 	}{
-		"invalid": {err: invalid, permanent: true, code: codeObjectRejected},
+		"invalid": {err: invalid, permanent: true, code: agent.CodeObjectRejected},
 		"bad request": {
 			err: apierrors.NewBadRequest("no: " + canary), permanent: true,
-			code: codeObjectRejected,
+			code: agent.CodeObjectRejected,
 		},
 		"method": {
 			err: apierrors.NewMethodNotSupported(group, "patch"), permanent: true,
-			code: codeObjectRejected,
+			code: agent.CodeObjectRejected,
 		},
 		"too large": {
 			err: apierrors.NewRequestEntityTooLargeError(canary), permanent: true,
-			code: codeObjectRejected,
+			code: agent.CodeObjectRejected,
 		},
 		"a name twice": {
 			err: apierrors.NewInternalError(errors.New("failed to create typed patch object (n/x; v1, Kind=Thing): " +
 				".env: duplicate entries for key [name=\"" + canary + "\"]")),
-			permanent: true, code: codeObjectRejected,
+			permanent: true, code: agent.CodeObjectRejected,
 		},
-		"wrapped":     {err: fmt.Errorf("list: %w", invalid), permanent: true, code: codeObjectRejected},
+		"wrapped":     {err: fmt.Errorf("list: %w", invalid), permanent: true, code: agent.CodeObjectRejected},
 		"quota":       {err: quota, code: codeQuotaExceeded},
 		"terminating": {err: terminates, code: codeNamespaceTerminating},
 		"no namespace": {

@@ -24,13 +24,16 @@ func (a Agent) isolation() Isolation {
 // the secret store.
 const CodeValueUnavailable = "secret_value_unavailable"
 
+// CodeObjectRejected is for an object that the cluster does not accept. The message may name keys of variables.
+const CodeObjectRejected = "object_rejected"
+
 // publicMessage returns a message about a code as members and events have it: without the keys of variables, which are
 // for admins.
 func publicMessage(code, message string) string {
 	switch code {
 	case CodeValueUnavailable:
 		return "The value of a secret is missing. An admin can set it again."
-	case "object_rejected":
+	case CodeObjectRejected:
 		return "The cluster does not accept the agent's configuration. Contact support."
 	default:
 		return message

@@ -77,7 +77,7 @@ func operationCode(code string) string {
 		return "namespace_missing"
 	case "cluster_unavailable", "cell_unknown":
 		return "cluster_unreachable"
-	case "object_rejected", "quota_exceeded":
+	case CodeObjectRejected, "quota_exceeded":
 		return "sync_conflict"
 	case "out_of_memory", "scratch_full":
 		return "pod_crash_loop"
