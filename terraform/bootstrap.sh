@@ -129,6 +129,11 @@ gc beta services identity create --service=pubsub.googleapis.com >/dev/null
 
 # The state bucket also has the source of the deployment. The builder, which runs tests and their libraries, has no access to it.
 bucket "$state"
+# Settings that could not be read above may be there: a template would take their place, and the project of the cells may be another one.
+kept=''
+[ -e terraform.tfvars ] ||
+	kept=$(gc storage objects list "gs://$state/settings/terraform.tfvars" --format='csv[no-heading](name,noncurrent_time)' | sed -n 's/,$//p')
+[ -z "$kept" ] || { echo "gs://$state/settings has the settings of the last deployment, and they could not be read. Run this again." >&2; exit 1; }
 gc storage buckets update "gs://$state" --versioning --lifecycle-file=build/lifecycle-state.json >/dev/null
 # Without the revisions that serve, the next deployment would direct the traffic to its own before it tests them.
 has storage objects describe "gs://$state/releases/serving" ||

@@ -376,6 +376,31 @@ func TestBootstrap_RefusesSettingsOfAnotherDeployment(t *testing.T) {
 	}
 }
 
+// TestBootstrap_WritesNoTemplateOverSettings holds that settings which could not be read are not taken for none: the
+// deployer's rights in the project of the cells depend on them.
+func TestBootstrap_WritesNoTemplateOverSettings(t *testing.T) {
+	t.Parallel()
+	const args = "--cells-project=cells-2 project-1 europe-west4 test"
+	const kept = "project-1-test-terraform/settings/terraform.tfvars"
+	p := newProject(t, 100)
+	settings := settingsOfTest + "cells_project = \"cells-1\"\n"
+	p.write(t, filepath.Join(p.state, "objects", kept), settings, 0o600)
+	p.write(t, filepath.Join(p.state, "generations", kept), "1\n", 0o600)
+	p.answer(t, "refusals", "storage cp gs://"+kept+"\n")
+	calls, out, err := p.run(t.Context(), t, "bootstrap.sh", strings.Fields(args)...)
+	if err == nil || !strings.Contains(out, "Run this again") || strings.Contains(calls, "add-iam-policy-binding") {
+		t.Errorf("without the settings, the script ends with %v and grants\n%v\n%s", err, grantsOf(calls), out)
+	}
+	file := filepath.Join(p.root, "terraform/terraform.tfvars")
+	if _, err := os.Stat(file); err == nil {
+		t.Errorf("the script wrote\n%s", read(t, file))
+	}
+	p.succeed(t.Context(), t, "bootstrap.sh", "--cells-project=cells-1", "project-1", "europe-west4", "test")
+	if got := read(t, file); got != settings {
+		t.Errorf("a second run has the settings\n%s\nwant\n%s", got, settings)
+	}
+}
+
 // TestBootstrap_GrantsEachBuildOnlyItsRights holds the rights of the accounts that run the builds.
 func TestBootstrap_GrantsEachBuildOnlyItsRights(t *testing.T) {
 	t.Parallel()

@@ -256,6 +256,11 @@ func newDeployment(t *testing.T) project {
 	p.answer(t, "next", "Point api.example.com to 192.0.2.1.\n")
 	p.answer(t, "certificate", "ACTIVE\n")
 	p.answer(t, "serving", "{}\n")
+	// Deployments begin in different seconds.
+	p.write(t, filepath.Join(p.bin, "date"), `#!/bin/sh
+case "$*" in *.*) echo 20260101.000000; exit ;; esac
+n=$(cat "$GCLOUD_STATE/clock" 2>/dev/null || echo 0); echo $((n + 1)) >"$GCLOUD_STATE/clock"; echo 20260201-00000$n
+`, 0o755)
 	return p
 }
 

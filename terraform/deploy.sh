@@ -110,7 +110,9 @@ clients_version() {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 settings=gs://$state/settings
-generation=$(gc storage objects describe "$settings/terraform.tfvars" --format='value(generation)' 2>/dev/null) || generation=0
+# A list has former generations, too. It is empty without settings, and fails if they cannot be read.
+generation=$(gc storage objects list "$settings/terraform.tfvars" --format='csv[no-heading](generation,noncurrent_time)' | sed -n 's/,$//p')
+generation=${generation:-0}
 if [ "$generation" != 0 ]; then
 	files=(terraform.tfvars backend.tf .terraform.lock.hcl build/images.lock)
 	# A first deployment that ended between its uploads has kept only the settings.
@@ -188,7 +190,8 @@ if [ -z "$only" ]; then
 	fi
 	gc storage cp terraform/backend.tf terraform/.terraform.lock.hcl terraform/build/images.lock "$settings/"
 	printf '%s\n' ${allow[@]+"${allow[@]}"} >"$work/allowed"
-	gc storage cp "$work/allowed" "gs://$state/releases/$release/allowed"
+	# Of two deployments that began in the same second, and so have the same name, the second one ends here.
+	gc storage cp "$work/allowed" "gs://$state/releases/$release/allowed" --if-generation-match=0
 	submit terraform/build/deploy.yaml deployer "$state/source" . \
 		"_REGION=$region,_RELEASE=$release,_IMAGE=$image,_TERRAFORM=$(pinned _TERRAFORM),_CLOUD_SDK=$(pinned _CLOUD_SDK)" ||
 		fail "Release $release was not deployed. $(served) If the build did not end its step traffic, because it was canceled or that" \

@@ -161,10 +161,6 @@ releases=$GCLOUD_STATE/objects/project-1-test-terraform/releases
 settings=$GCLOUD_STATE/objects/project-1-test-terraform/settings
 `+script+"\n", 0o755)
 	}
-	p.write(t, filepath.Join(p.bin, "date"), `#!/bin/sh
-case "$*" in *.*) echo 20260101.000000; exit ;; esac
-n=$(cat "$GCLOUD_STATE/clock" 2>/dev/null || echo 0); echo $((n + 1)) >"$GCLOUD_STATE/clock"; echo 20260101-00000$n
-`, 0o755)
 	return p
 }
 

@@ -75,6 +75,43 @@ func TestDeploy_GoesOnAfterItsFirstUpload(t *testing.T) {
 	p.otherCopy(t).succeed(t.Context(), t, "deploy.sh", args...)
 }
 
+// TestDeploy_EndsWithoutTheLastSettings holds that a deployment which cannot read the settings of the last one ends
+// before its tests. Others replace one generation of the settings after the other.
+func TestDeploy_EndsWithoutTheLastSettings(t *testing.T) {
+	t.Parallel()
+	args := []string{"--skip-quotas", "project-1", "europe-west4", "test"}
+	p := newDeployment(t)
+	p.succeed(t.Context(), t, "deploy.sh", args...)
+	settings := filepath.Join(p.root, "terraform/terraform.tfvars")
+	p.answer(t, "refusals", "storage objects\n")
+	calls, out, err := p.run(t.Context(), t, "deploy.sh", args...)
+	if got := configs(submissions(t, calls)); err == nil || len(got) > 0 {
+		t.Errorf("without the last settings, builds = %q, error = %v, want none and an error\n%s", got, err, out)
+	}
+	for _, change := range []string{"debug = true", "maintenance = true"} {
+		p.write(t, settings, read(t, settings)+change+"\n", 0o600)
+		number := refusedSettings(t, p, "+"+change, args)
+		p.succeed(t.Context(), t, "deploy.sh", append([]string{"--settings=" + number}, args...)...)
+	}
+}
+
+// TestDeploy_SharesNoNameWithAnother begins two deployments in the same second. The files of the first one stay.
+func TestDeploy_SharesNoNameWithAnother(t *testing.T) {
+	t.Parallel()
+	args := []string{"--skip-quotas", "--image=" + imageOfBuild, "project-1", "europe-west4", "test"}
+	p := newDeployment(t)
+	p.write(t, filepath.Join(p.bin, "date"), "#!/bin/sh\necho 20260102-030405\n", 0o755)
+	p.succeed(t.Context(), t, "deploy.sh", append([]string{"--allow=first"}, args...)...)
+	calls, out, err := p.run(t.Context(), t, "deploy.sh", append([]string{"--allow=second"}, args...)...)
+	if got := configs(submissions(t, calls)); err == nil || len(got) > 0 {
+		t.Errorf("the second one has the builds %q, error = %v, want none and an error\n%s", got, err, out)
+	}
+	allowed := filepath.Join(p.state, "objects/project-1-test-terraform/releases/20260102-030405/allowed")
+	if got := read(t, allowed); got != "first\n" {
+		t.Errorf("the first deployment may destroy %q, want what it was given", got)
+	}
+}
+
 // refusedSettings runs a deployment that must end before its first build, and returns the number of the difference.
 func refusedSettings(t *testing.T, p project, says string, args []string) (number string) {
 	t.Helper()

@@ -296,6 +296,22 @@ func TestReadme_DeploysBeforeTheGatewayIsDeleted(t *testing.T) {
 	}
 }
 
+// TestReadme_SaysWhatTakesSnapshotsAlong compares what an operator may rely on with the class of agents' snapshots:
+// with this policy, the cluster deletes the data of a VolumeSnapshot that goes with its namespace.
+func TestReadme_SaysWhatTakesSnapshotsAlong(t *testing.T) {
+	t.Parallel()
+	if !strings.Contains(read(t, "cell/snapshots.yaml"), "\ndeletionPolicy: Delete\n") {
+		t.Fatal("snapshots outlive their namespace now: correct README.md and this test")
+	}
+	_, section, _ := strings.Cut(read(t, "README.md"), "\n### An agent's volume\n")
+	section, _, _ = strings.Cut(section, "\n### ")
+	_, outlived, found := strings.Cut(section, "they outlive ")
+	outlived, _, _ = strings.Cut(outlived, ".")
+	if !found || strings.Contains(outlived, "namespace") {
+		t.Errorf("README.md says that snapshots outlive %q", outlived)
+	}
+}
+
 // TestReadme_GivesCIWhatDeploymentsCall compares the roles of a CI job's account with the commands of a deployment.
 func TestReadme_GivesCIWhatDeploymentsCall(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,7 @@
 # are answers, or let a build fail.
 
 gcloud() {
-	local words=() word value i thing file build pairs
+	local words=() word value i thing file build pairs generation
 	{ printf '%s' gcloud; printf ' %q' "$@"; echo; } >>"$GCLOUD_STATE/calls"
 
 	for word in "$@"; do [[ $word == -?* ]] || words+=("$word"); done
@@ -64,6 +64,13 @@ gcloud() {
 		compute\ project-info\ describe) answer quotas-project; return ;;
 		compute\ regions\ describe*) answer quotas-region; return ;;
 		beta\ quotas\ info\ list) flag --service "$@"; answer "quotas-$value"; return ;;
+		# The present generation has no time at which it was replaced.
+		storage\ objects\ list*)
+			generation=$(answer "generations/${words[3]#gs://}") || return 0
+			[ "$generation" -lt 2 ] || echo "$((generation - 1)),2026-01-01T00:00:00+0000"
+			echo "$generation,"
+			return
+			;;
 		storage\ objects\ describe*) answer "generations/${words[3]#gs://}"; return ;;
 		storage\ cp*) copy "$@"; return ;;
 		storage\ ls\ *)
