@@ -109,6 +109,7 @@ func (p project) settings(t *testing.T) {
 		`identity_issuer = "https://issuer.example"`, `agent_domain = "agents.example.net"`, "",
 	}, "\n"), 0o600)
 	p.write(t, filepath.Join(dir, ".terraform.lock.hcl"), "", 0o600)
+	p.write(t, filepath.Join(dir, "build/images"), "# tags\n\n_GO go\n_TERRAFORM terraform\n_CLOUD_SDK  sdk\n", 0o600)
 	p.write(t, filepath.Join(dir, "build/images.lock"),
 		"_GO=go@sha256:1\n_TERRAFORM=terraform@sha256:2\n_CLOUD_SDK=sdk@sha256:3\n", 0o600)
 }
