@@ -49,7 +49,7 @@ locals {
     }
     agent_data_lost = {
       title = "An agent lost its volume", severity = "ERROR", lines = "jsonPayload.event=\"agent_data_lost\""
-      todo  = "The namespace or the volume claim of a running agent was deleted outside the control plane. The line has the agent and the cell. Restore the volume from its backup (README.md, Restore), or stop and start the agent, which begins with an empty volume. Many agents: CELLS of the workers may name the wrong clusters."
+      todo  = "The namespace or the volume claim of a running agent was deleted outside the control plane. The line has the agent and the cell. If only the claim was deleted, restore a snapshot (README.md, Restore). A namespace took the snapshots along: restore it from Backup for GKE, or stop and start the agent, which begins with an empty volume. Many agents: CELLS of the workers may name the wrong clusters."
     }
     backup_failed = {
       title = "A backup failed", severity = "ERROR", lines = "jsonPayload.inputBackup.state=\"FAILED\""

@@ -311,6 +311,10 @@ func TestReadme_SaysWhatTakesSnapshotsAlong(t *testing.T) {
 	if !found || strings.Contains(outlived, "namespace") {
 		t.Errorf("README.md says that snapshots outlive %q", outlived)
 	}
+	_, alert, _ := strings.Cut(read(t, "README.md"), "\n### An agent lost its volume\n")
+	if alert, _, _ = strings.Cut(alert, "\n### "); !strings.Contains(alert, "took the snapshots along") {
+		t.Errorf("README.md lets an operator restore a snapshot of a namespace that is gone:\n%s", alert)
+	}
 }
 
 // TestReadme_GivesCIWhatDeploymentsCall compares the roles of a CI job's account with the commands of a deployment.
