@@ -115,11 +115,19 @@ tidy() {
 	remember "$work/present"
 }
 
+# leave reports a cell that keeps its objects: here, and to deploy.sh, which prints at its end what is left to do.
+leave() {
+	local text="cell $cell is closed and does not answer, so it keeps its objects: deploy again once it does" next
+	next=$(dirname "$outputs")/release/next
+	echo "$text" >&2
+	[ ! -e "$next" ] || echo "The $text." >>"$next"
+}
+
 # A region may be down: then its cells are closed, so that no agent is placed there, and the deployment that closes them must not wait.
 while read -r -u 3 cell cluster region place closed; do
 	echo "cell $cell"
 	if [ "$closed" = True ]; then
-		answers || { echo "cell $cell is closed and does not answer, so it keeps its objects: deploy again once it does" >&2; continue; }
+		answers || { leave; continue; }
 	else
 		connect
 	fi

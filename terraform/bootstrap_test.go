@@ -721,6 +721,8 @@ func TestApplyCells_AppliesObjectsAndWaitsForThem(t *testing.T) {
 			}
 			p := newProject(t, 1)
 			p.answer(t, "outputs.json", string(outputs))
+			next := filepath.Join(p.state, "release/next")
+			p.write(t, next, "Delegate the domain.\n", 0o600)
 			p.write(t, filepath.Join(p.bin, "gcloud.bash"), read(t, "testdata/gcloud.bash")+`
 kubectl() {
 	local command="$*" failures=0
@@ -755,9 +757,13 @@ kubectl() {
 			if row.ends {
 				return
 			}
-			reached := 2
+			reached, left := 2, "Delegate the domain.\n"
 			if row.lost {
-				reached = 1
+				reached, left = 1, left+"The cell a1 is closed and does not answer, so it keeps its objects: "+
+					"deploy again once it does.\n"
+			}
+			if got := read(t, next); got != left {
+				t.Errorf("what is left to do is %q, want %q", got, left)
 			}
 			for cell, place := range map[string]string{
 				"a1": "--project=cells-1 --region=us-central1", "b1": "--project=project-1 --region=europe-west4",
