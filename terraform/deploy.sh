@@ -51,7 +51,7 @@ submit() {
 		--substitutions="_ENVIRONMENT=$environment,$substitutions" "$@"
 }
 # setting prints the value of a setting that is a text.
-setting() { sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\(.*\)\".*/\1/p" terraform/terraform.tfvars; }
+setting() { sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\([^\"]*\)\".*/\1/p" terraform/terraform.tfvars; }
 # pinned prints an image of the builds with its digest.
 pinned() { sed -n "s/^$1=//p" terraform/build/images.lock; }
 

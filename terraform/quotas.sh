@@ -14,7 +14,7 @@ free=
 project=$1 region=${2:-us-central1}
 
 # setting prints the value of a setting that is a text, if there is one.
-setting() { [ ! -e terraform.tfvars ] || sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\(.*\)\".*/\1/p" terraform.tfvars; }
+setting() { [ ! -e terraform.tfvars ] || sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\([^\"]*\)\".*/\1/p" terraform.tfvars; }
 domain=$(setting domain)
 cells=${CELLS_PROJECT:-$(setting cells_project)}
 

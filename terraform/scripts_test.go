@@ -149,6 +149,24 @@ func removeFile(t *testing.T, p project, name string) {
 	}
 }
 
+// TestScripts_ReadSettingsWithoutTheirComments runs the scripts with settings whose comments have quotation marks.
+func TestScripts_ReadSettingsWithoutTheirComments(t *testing.T) {
+	t.Parallel()
+	p := newDeployment(t)
+	file := filepath.Join(p.root, "terraform/terraform.tfvars")
+	settings := read(t, file) + "domain = \"\"\ndatabase = \"agents-test-2\"\ncells_project = \"\"\n"
+	p.write(t, file, strings.ReplaceAll(settings, "\"\n", "\" # such as \"x\"\n"), 0o600)
+	p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	_, out := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	if !strings.Contains(out, "SECURITY_POLICIES (global) has 99, needs 0") {
+		t.Errorf("counts what a domain needs, without one:\n%s", out)
+	}
+	_, out, err := p.run(t.Context(), t, "restore.sh", "--backup=BACKUP", "agents-test-2", "project-1")
+	if err == nil || !strings.Contains(out, "agents-test-2 is in use") {
+		t.Errorf("restores into the database that is in use (%v):\n%s", err, out)
+	}
+}
+
 // TestBuilds_KnowTheCommandsOfGcloud checks every command of the scripts with the parser of the real gcloud.
 func TestBuilds_KnowTheCommandsOfGcloud(t *testing.T) {
 	t.Parallel()
