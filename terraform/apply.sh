@@ -17,13 +17,13 @@ TF_VAR_serving=$(cat "$workspace/serving")
 export TF_VAR_serving
 
 # destroyed prints what the plan destroys or replaces. What is tainted never came to be: its creation failed. Terraform itself reads its
-# plan, because its image has no other program that knows JSON. A text of several lines is printed without quotes.
+# plan, because its image has no other program that knows JSON. It fails if it cannot. A text of several lines is printed without quotes.
 destroyed() {
 	rm -rf "$workspace/plan.d"
 	mkdir "$workspace/plan.d"
 	terraform show -json "$workspace/plan" >"$workspace/plan.d/plan.json"
 	(cd "$workspace/plan.d" && terraform console) >"$workspace/destroyed" <<'EXPRESSION'
-join("\n", concat(["", ""], [for r in try(jsondecode(file("plan.json")).resource_changes, []) : r.address if contains(r.change.actions, "delete") && try(r.action_reason, "") != "replace_because_tainted"]))
+join("\n", concat(["", ""], [for r in lookup(jsondecode(file("plan.json")), "resource_changes", []) : r.address if contains(r.change.actions, "delete") && try(r.action_reason, "") != "replace_because_tainted"]))
 EXPRESSION
 	rm -rf "$workspace/plan.d"
 	sed '/^<<EOT$/d; /^EOT$/d; /^$/d' "$workspace/destroyed"

@@ -444,6 +444,28 @@ func TestApply_ReadsPlansOfTerraform(t *testing.T) {
 	}
 }
 
+// TestApply_AppliesNoPlanThatItCannotRead lets Terraform write something else than a plan.
+func TestApply_AppliesNoPlanThatItCannotRead(t *testing.T) {
+	t.Parallel()
+	testtier.RequireFull(t, "runs Terraform")
+	terraform, err := exec.LookPath("terraform")
+	if err != nil {
+		t.Skip("terraform is not installed")
+	}
+	p, workspace := newProject(t, 1), t.TempDir()
+	p.write(t, filepath.Join(p.bin, "terraform"), "#!/bin/sh\n[ \"$1\" != show ] || { echo '{'; exit; }\n"+
+		"exec "+terraform+" \"$@\"\n", 0o755)
+	p.write(t, filepath.Join(p.root, "terraform/main.tf"), read(t, "testdata/module.tf.txt"), 0o600)
+	p.write(t, filepath.Join(p.root, "terraform/terraform.tfvars"), "cells = { a1 = {} }\n", 0o600)
+	for name, content := range map[string]string{"serving": "{}", "allowed": "\n", "former.json": "{}"} {
+		p.write(t, filepath.Join(workspace, name), content, 0o600)
+	}
+	out, err := p.runApply(t, workspace)
+	if err == nil || strings.Contains(out, "Apply complete") {
+		t.Errorf("applies a plan whose changes it does not know (%v):\n%s", err, out)
+	}
+}
+
 // TestServe_DirectsTheTraffic runs the script for a release of two services.
 func TestServe_DirectsTheTraffic(t *testing.T) {
 	t.Parallel()
