@@ -479,9 +479,16 @@ func TestServe_DirectsTheTraffic(t *testing.T) {
 		ends    bool
 		serving string // the next deployment leaves the traffic there
 		a, b    string // what serves
+		gone    string // a revision that was deleted
+		says    string // of the failure
 	}{
-		"all is well":                {answers: a, serving: revisions, a: a, b: b},
-		"a revision is gone":         {answers: a, refuses: "revisions describe b", ends: true, serving: former},
+		"all is well": {answers: a, serving: revisions, a: a, b: b},
+		"a revision is gone": {
+			answers: a, gone: b, ends: true, serving: former, says: "Deploy its commit and its image.",
+		},
+		"a revision cannot be read": {
+			answers: a, refuses: "revisions describe b", ends: true, serving: former, says: "Repeat it with --serve=",
+		},
 		"a service refuses":          {answers: a, refuses: "update-traffic b", ends: true, serving: revisions, a: a},
 		"another release answers":    {answers: "a-20260101-030405-1", ends: true, serving: revisions, a: a, b: b},
 		"nothing answers":            {ends: true, serving: revisions, a: a, b: b},
@@ -495,6 +502,7 @@ func TestServe_DirectsTheTraffic(t *testing.T) {
 			p.write(t, filepath.Join(p.state, record), former, 0o600)
 			p.write(t, filepath.Join(p.state, "objects/state/releases/20260102-030405/revisions"), revisions, 0o600)
 			p.answer(t, "refusals", row.refuses)
+			p.answer(t, "gone-"+row.gone, "")
 			if row.other != "" {
 				p.answer(t, "directed", row.other)
 			}
@@ -506,6 +514,9 @@ echo "$*" >"$GCLOUD_STATE/curl"
 				"20260102-030405", "https://api.example.com", "192.0.2.1")
 			if (err != nil) != row.ends {
 				t.Fatalf("error = %v, want one: %t\n%s", err, row.ends, out)
+			}
+			if !strings.Contains(out, row.says) {
+				t.Errorf("does not say %q:\n%s", row.says, out)
 			}
 			if got := read(t, filepath.Join(p.state, record)); got != row.serving {
 				t.Errorf("the next deployment leaves the traffic at %s, want %s", got, row.serving)

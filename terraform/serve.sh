@@ -37,8 +37,12 @@ if [ -n "$after" ]; then
 else
 	gc storage cp "$releases/$release/revisions" "$work/wanted"
 	# shellcheck disable=SC2016
-	each 'revisions describe "$3" --region="$1" --format="value(metadata.name)"' "$work/wanted" ||
+	each 'revisions describe "$3" --region="$1" --format="value(metadata.name)"' "$work/wanted" 2>"$work/errors" || {
+		cat "$work/errors" >&2
+		[[ $(<"$work/errors") == *'Cannot find revision'* ]] ||
+			fail "The revisions of release $release could not be read, and nothing was changed. Repeat it with --serve=$release."
 		fail "Release $release has no longer a revision of every service, and nothing was changed. Deploy its commit and its image."
+	}
 	gc storage cp "$work/wanted" "$releases/serving"
 fi
 gc storage cp "$releases/serving" "$work/serving"

@@ -114,7 +114,11 @@ gcloud() {
 			}
 			return
 			;;
-		run\ revisions\ describe*) echo "${words[3]}"; return ;;
+		run\ revisions\ describe*)
+			[ ! -e "$GCLOUD_STATE/gone-${words[3]}" ] || { echo "ERROR: Cannot find revision [${words[3]}]" >&2; return 1; }
+			echo "${words[3]}"
+			return
+			;;
 		run\ services\ update-traffic*)
 			flag --to-revisions "$@"
 			echo "${value%=100}" >"$GCLOUD_STATE/traffic-${words[3]}"
