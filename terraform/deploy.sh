@@ -79,10 +79,12 @@ unknown() { fail "What is in service could not be read, and the traffic stays wh
 # closed reports whether an earlier release has the traffic and refuses all calls, as when a maintenance ends. Its workers would bring up no
 # agent of a test. A release from before the maintenance gets no traffic untested.
 closed() {
-	local names name
+	local names name text
 	names=$(in_service) || unknown
 	for name in $names; do
-		[[ ! $name < $release ]] || ! gc storage cat "gs://$state/releases/$name/deployment" | grep -x 'maintenance on' >/dev/null || return 0
+		[[ $name < $release ]] || continue
+		text=$(gc storage cat "gs://$state/releases/$name/deployment") || unknown
+		! grep -qx 'maintenance on' <<<"$text" || return 0
 	done
 	return 1
 }

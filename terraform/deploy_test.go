@@ -162,6 +162,14 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 			args: args, want: []string{first, second, third},
 			says: []string{"could not be read, and the traffic stays where it is. Go on with --smoke="},
 		},
+		"whether a maintenance serves cannot be read": {
+			prepare: func(t *testing.T, p project) {
+				p.answer(t, "serving", `{"a": "a-20260101-000000-1"}`)
+				p.answer(t, "refusals", "releases/20260101-000000/deployment\n")
+			},
+			args: args, want: []string{first, second},
+			says: []string{"could not be read, and the traffic stays where it is. Go on with --smoke="},
+		},
 		"Terraform fails, and what is in service cannot be read": {
 			prepare: func(t *testing.T, p project) {
 				p.answer(t, "fail-deploy.yaml", "")
