@@ -102,11 +102,12 @@ func (c *clients) leave() {
 	c.inFlight--
 }
 
-// enqueue reports whether a request may wait. Then it must dequeue.
-func (c *clients) enqueue() bool {
+// enqueue reports whether a request may wait, where free more may wait for any agent. Then it must dequeue. An agent
+// gets another one only while it has fewer than are free, so that floods of few agents leave room for the others.
+func (c *clients) enqueue(free int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting >= maxWaiting {
+	if int64(c.waiting) >= min(maxWaiting, free) {
 		return false
 	}
 	c.waiting++
@@ -126,7 +127,7 @@ func (r *Router) awaitTurn(ctx context.Context, a *route, address netip.Addr) bo
 		return true
 	}
 	defer r.waiting.Add(-1)
-	if r.waiting.Add(1) > r.limits.Requests/4 || !a.clients.enqueue() {
+	if !a.clients.enqueue(r.limits.Requests/4 - r.waiting.Add(1) + 1) {
 		return false
 	}
 	defer a.clients.dequeue()

@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/dataplane/router"
 )
 
 // gate is an agent that accepts requests with a credential, and counts the others.
@@ -125,6 +126,35 @@ func TestStrangers_OneAddressLeavesTurnsToOthers(t *testing.T) {
 			}
 		}
 		others.Wait()
+	})
+}
+
+// TestStrangers_LeaveRoomToWaitForOtherAgents: the strangers of few agents do not take all places in which requests
+// wait for their turn.
+func TestStrangers_LeaveRoomToWaitForOtherAgents(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const places, flooded = 32, 3
+		w := newMemoryWorld(t, func(o *router.Options) { o.Limits.Requests = 4 * places })
+		var refused atomic.Int64
+		var strangers sync.WaitGroup
+		for i := range flooded {
+			host := hostname(w.start(fmt.Sprint("flooded-", i), gate(&refused)))
+			for j := range places {
+				strangers.Go(func() { w.get(host, "/", from(fmt.Sprintf("2001:db8:%x::1", j))...) })
+			}
+			synctest.Wait()
+		}
+		host := hostname(w.start("victim", gate(&refused)))
+		for i := range 3 { // the last one has to wait
+			strangers.Go(func() {
+				res, body := w.get(host, "/", append(from(fmt.Sprint("203.0.113.", i)), "Authorization", "x")...)
+				if res.status != http.StatusOK {
+					t.Errorf("a stranger of another agent got %d, want 200 in its turn: %s", res.status, body)
+				}
+			})
+		}
+		strangers.Wait()
 	})
 }
 
