@@ -39,11 +39,19 @@ type Authenticator struct {
 	Limiter *ratelimit.Limiter
 	// RecentKeys remembers the keys that were valid lately, whose look-ups are not bounded; nil remembers none.
 	RecentKeys *ratelimit.Recent
+	// RecentAgents does the same for agents' own API keys.
+	RecentAgents *ratelimit.Recent
 }
 
 // NewRecentKeys returns the memory of valid keys of a process, about 1 MB. now is the clock; nil means time.Now.
 func NewRecentKeys(now func() time.Time) *ratelimit.Recent {
 	return ratelimit.NewRecent(10*time.Minute, 20_000, now)
+}
+
+// NewRecentAgents returns the memory of agents' valid keys, which has the same size. It is a long one: an agent may
+// call once a day, when it falls asleep, and others behind its address may send invalid keys all day.
+func NewRecentAgents(now func() time.Time) *ratelimit.Recent {
+	return ratelimit.NewRecent(48*time.Hour, 20_000, now)
 }
 
 // Attempt is what a request shows of its caller.
@@ -107,19 +115,19 @@ func (a *Authenticator) authenticateKey(ctx context.Context, t Attempt) (Caller,
 	if !apikey.WellFormed(t.Token) {
 		return Caller{}, nil, InvalidToken()
 	}
-	if err := a.checkLookUp(ratelimit.Authentication, t.Address, t.Token); err != nil {
+	if err := a.checkLookUp(t); err != nil {
 		return Caller{}, nil, err
 	}
 	hash, others := a.Peppers.Hashes(t.Token)
 	k, fetched, err := a.Keys.Find(ctx, hash, t.Reads, others...)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return Caller{}, nil, a.refuseKey(ratelimit.Authentication, t.Address, t.Token)
+		return Caller{}, nil, a.refuseKey(t)
 	case err != nil:
 		return Caller{}, nil, err
 	case k.Expired(a.Now()):
 		slog.DebugContext(ctx, "expired API key refused", "key_prefix", k.Prefix)
-		return Caller{}, nil, a.refuseKey(ratelimit.Authentication, t.Address, t.Token)
+		return Caller{}, nil, a.refuseKey(t)
 	}
 	a.RecentKeys.Add(t.Token)
 	if moved, outdated := a.Peppers.Moved(k, t.Token); outdated {
@@ -134,44 +142,50 @@ func (a *Authenticator) authenticateKey(ctx context.Context, t Attempt) (Caller,
 }
 
 // authenticateAgent identifies an agent that calls with its own API key. All agents of a cell call from few addresses,
-// so failed look-ups count for an agent and an address. They count for the address, too, with a larger limit, because
-// a stranger may name any number of agents.
+// so failed look-ups count for a key of an agent and an address: whoever guesses for another agent, whose hostname has
+// its ID, does not shut out that one. They count for the address, too, with a larger limit, because a stranger may name
+// any number of keys and agents.
 func (a *Authenticator) authenticateAgent(ctx context.Context, t Attempt) (Caller, error) {
 	if !credential.KeyWellFormed(t.Token) {
 		return Caller{}, InvalidToken()
 	}
-	agent := t.Address + " " + t.AgentID
-	if err := cmp.Or(a.checkLookUp(ratelimit.Authentication, agent, t.Token),
-		a.checkLookUp(ratelimit.AgentAuthentication, t.Address, t.Token)); err != nil {
-		return Caller{}, err
+	hash := credential.HashKey(t.AgentID, t.Token)
+	key := t.Address + " " + hash
+	if a.Limiter != nil && !a.RecentAgents.Has(hash) {
+		if err := cmp.Or(a.Limiter.Peek(ratelimit.Authentication, key).Err(),
+			a.Limiter.Peek(ratelimit.AgentAuthentication, t.Address).Err()); err != nil {
+			return Caller{}, err
+		}
 	}
-	organizationID, name, err := a.Agents.FindAgent(ctx, t.AgentID, credential.HashKey(t.AgentID, t.Token))
+	organizationID, name, err := a.Agents.FindAgent(ctx, t.AgentID, hash)
 	switch {
 	case fault.Is(err, fault.NotFound):
+		a.RecentAgents.Remove(hash)
+		a.charge(ratelimit.Authentication, key)
 		a.charge(ratelimit.AgentAuthentication, t.Address)
-		return Caller{}, a.refuseKey(ratelimit.Authentication, agent, t.Token)
+		return Caller{}, InvalidToken()
 	case err != nil:
 		return Caller{}, err
 	}
-	a.RecentKeys.Add(t.Token)
+	a.RecentAgents.Add(hash)
 	c := Caller{Type: Agent, ID: t.AgentID, Name: name, OrganizationID: organizationID, Role: RoleMember}
 	return c, nil
 }
 
-// checkLookUp returns RateLimited for a key that was not valid lately, if the bucket has too many look-ups of invalid
+// checkLookUp returns RateLimited for a key that was not valid lately, if the address has too many look-ups of invalid
 // keys.
-func (a *Authenticator) checkLookUp(class ratelimit.Class, bucket, token string) error {
-	if a.Limiter == nil || a.RecentKeys.Has(token) {
+func (a *Authenticator) checkLookUp(t Attempt) error {
+	if a.Limiter == nil || a.RecentKeys.Has(t.Token) {
 		return nil
 	}
-	return a.Limiter.Peek(class, bucket).Err()
+	return a.Limiter.Peek(ratelimit.Authentication, t.Address).Err()
 }
 
 // refuseKey counts a look-up of an invalid key. It counts those that were under way when the limit was reached, too, so
 // that sending many at the same time gains nothing.
-func (a *Authenticator) refuseKey(class ratelimit.Class, bucket, token string) error {
-	a.RecentKeys.Remove(token)
-	a.charge(class, bucket)
+func (a *Authenticator) refuseKey(t Attempt) error {
+	a.RecentKeys.Remove(t.Token)
+	a.charge(ratelimit.Authentication, t.Address)
 	return InvalidToken()
 }
 

@@ -41,6 +41,7 @@ func newLimited() limited {
 	l.Authenticator = &identity.Authenticator{
 		Sessions: l.stores, Keys: l.stores, Directory: l.stores, Now: clock,
 		Limiter: ratelimit.New(ratelimit.Standard(1), clock), RecentKeys: identity.NewRecentKeys(clock),
+		RecentAgents: identity.NewRecentAgents(clock),
 	}
 	return l
 }
@@ -234,4 +235,52 @@ func TestAuthenticator_BoundsLookUpsOfAgentsKeysByAddress(t *testing.T) {
 	*l.now = l.now.Add(time.Second / 2) // a look-up is refilled
 	guess("invalid_token")
 	guess("rate_limited")
+}
+
+// TestAuthenticator_GuessesLeaveAgentsBehindTheAddress: an agent that sends keys for another one, or for any, does not
+// shut out the others that call from the address of its cell.
+func TestAuthenticator_GuessesLeaveAgentsBehindTheAddress(t *testing.T) {
+	t.Parallel()
+	const mine = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	for name, c := range map[string]struct {
+		guesses int
+		of      func() (agentID string)
+		// calledBefore says that the agent has called, a day and some hours before.
+		calledBefore bool
+	}{
+		"for this agent": {guesses: 100, of: func() string { return mine }},
+		"for any agent":  {guesses: 1000, of: uuid.NewString, calledBefore: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key := credential.Generate("").APIKey
+			l, finds := newLimited(), 0
+			l.Agents = ownKeys{agentID: mine, hash: credential.HashKey(mine, key), finds: &finds}
+			ask := func(agentID, token string) string {
+				attempt := identity.Attempt{Token: token, Address: nat, AgentID: agentID}
+				_, _, err := l.Authenticate(t.Context(), attempt)
+				return fault.Code(err)
+			}
+			if c.calledBefore {
+				if code := ask(mine, key); code != "" {
+					t.Fatalf("the agent's first call: %q", code)
+				}
+				*l.now = l.now.Add(30 * time.Hour)
+			}
+			for range c.guesses {
+				ask(c.of(), credential.Generate("").APIKey)
+			}
+			if code := ask(mine, key); code != "" {
+				t.Errorf("after %d guesses: %q, want the agent's call accepted", c.guesses, code)
+			}
+			l.Agents = ownKeys{agentID: mine, finds: &finds} // its key was replaced
+			former := finds
+			for range 100 {
+				ask(mine, key)
+			}
+			if finds-former > 20 {
+				t.Errorf("100 calls with a former key took %d look-ups, want 20 at most", finds-former)
+			}
+		})
+	}
 }

@@ -233,7 +233,8 @@ func (o *Clients) Guard() (function.Guard, error) {
 	return function.Guard{
 		Authenticator: &identity.Authenticator{
 			Sessions: sessions, Keys: client.Keys(), Agents: client.AgentFinder(), Directory: directory,
-			Peppers: o.settings.Peppers, Now: time.Now, Limiter: limiter, RecentKeys: identity.NewRecentKeys(nil),
+			Peppers: o.settings.Peppers, Now: time.Now, Limiter: limiter,
+			RecentKeys: identity.NewRecentKeys(nil), RecentAgents: identity.NewRecentAgents(nil),
 		},
 		Limiter: limiter,
 		Audit:   client.AuditLog(), Answers: client.Answers(), Organizations: directory,
