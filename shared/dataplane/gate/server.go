@@ -111,7 +111,7 @@ func (s *service) start(ctx context.Context) {
 	s.begin(func() error { return s.accept(ctx, listener{l.TLS, &s.links, busy}, s.serveTLS) })
 	s.begin(func() error {
 		return s.web.Serve(intake.Listen(listener{l.HTTP, &s.links, []byte(busyAnswer)}, intake.Limits{
-			Connections: s.o.Limits.Connections, Unfinished: maxUnfinished,
+			Connections: s.o.Limits.Connections, Unfinished: maxUnfinished, Shared: true,
 		}))
 	})
 	s.begin(func() error { return s.brokeredWeb.Serve(s.brokered) })

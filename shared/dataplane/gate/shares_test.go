@@ -1,9 +1,11 @@
 package gate_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"agents.example/controlplane/shared/dataplane/gate"
@@ -97,5 +99,44 @@ func (w *world) occupy(t *testing.T, address string, began <-chan struct{}) bool
 		return true
 	case <-refused:
 		return false
+	}
+}
+
+// TestWeb_LeavesLargeHeadersForOtherAgents: agents that leave large headers unfinished keep no other agent's out.
+func TestWeb_LeavesLargeHeadersForOtherAgents(t *testing.T) {
+	t.Parallel()
+	// 600 headers of 31 KiB beyond what each may have take more than 16 MiB.
+	const each, lines = 300, 125
+	w := newWorld(t, func(o *gate.Options) { o.Timeouts.Hello = patience })
+	w.serveHTTP(t, "api.example.com", func(http.ResponseWriter, *http.Request) {})
+	w.set(agentAddress, agentID, allow("api.example.com"))
+	large := "GET / HTTP/1.1\r\nHost: api.example.com\r\n" +
+		strings.Repeat("X-Large: "+strings.Repeat("x", 118)+"\r\n", lines)
+	refused := make(chan struct{}, 2*each)
+	for _, address := range w.hostile(2, "api.example.com") {
+		for range each {
+			c := w.open(t, address, w.web)
+			_, _ = io.WriteString(c, large) // some are refused before that
+			go func() {
+				if n, _ := c.Read(make([]byte, 1)); n > 0 {
+					refused <- struct{}{}
+				}
+			}()
+		}
+	}
+	select {
+	case <-refused:
+	case <-t.Context().Done():
+		t.Fatal("no header was refused")
+	}
+	c := w.open(t, agentAddress, w.web)
+	_, _ = io.WriteString(c, large+"Connection: close\r\n\r\n")
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // only read
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("a large header of another agent got %d, want 200", answer.StatusCode)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,9 @@ type Limits struct {
 	Connections int
 	// Unfinished bounds the cost of all headers that are arriving, without FreeCost of each.
 	Unfinished int64
+	// Shared means that the address of a connection is its client's. A client may have more unfinished headers only
+	// while it has less than is free, so that few clients leave room for the others.
+	Shared bool
 	// HTTP2 admits connections that begin with the preface of HTTP/2, and does not count what they send.
 	HTTP2 bool
 }
@@ -39,10 +43,16 @@ type Listener struct {
 	limits     Limits
 	open       atomic.Int64
 	unfinished atomic.Int64
+
+	mu sync.Mutex
+	// ofAddress has what of unfinished each address has, if limits.Shared.
+	ofAddress map[netip.Addr]int64
 }
 
 // Listen bounds the connections of a listener. They belong to a server that Bound has prepared.
-func Listen(l net.Listener, limits Limits) *Listener { return &Listener{Listener: l, limits: limits} }
+func Listen(l net.Listener, limits Limits) *Listener {
+	return &Listener{Listener: l, limits: limits, ofAddress: map[netip.Addr]int64{}}
+}
 
 type connKey struct{}
 
@@ -156,20 +166,33 @@ func (c *conn) count(p []byte) error {
 		return err
 	}
 	c.http2 = c.listener.limits.HTTP2 && c.head.ended && c.head.isHTTP2()
-	if c.hold(max(0, c.head.cost()-FreeCost)) > c.listener.limits.Unfinished {
+	if !c.hold(max(0, c.head.cost()-FreeCost)) {
 		return errFull
 	}
 	return nil
 }
 
-// hold changes the connection's share, and returns that of all connections.
-func (c *conn) hold(share int64) (all int64) {
-	if share == c.held {
-		return 0
-	}
-	all = c.listener.unfinished.Add(share - c.held)
+// hold changes the connection's share, and reports whether there is room for it.
+func (c *conn) hold(share int64) bool {
+	more := share - c.held
 	c.held = share
-	return all
+	return more == 0 || c.listener.add(c.RemoteAddr(), more)
+}
+
+// add counts more of the unfinished headers of an address, and reports whether there is room for it.
+func (l *Listener) add(from net.Addr, more int64) bool {
+	all, most := l.unfinished.Add(more), l.limits.Unfinished
+	if !l.limits.Shared {
+		return all <= most
+	}
+	at, _ := netip.ParseAddrPort(from.String())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.ofAddress[at.Addr()] + more
+	if l.ofAddress[at.Addr()] = of; of == 0 {
+		delete(l.ofAddress, at.Addr())
+	}
+	return of <= most-all+more
 }
 
 const (
