@@ -155,6 +155,33 @@ func TestUnpack_TakesWhateverNamesAVolumeHas(t *testing.T) {
 	}
 }
 
+// TestWrite_LeavesOutPathsThatNoReaderTakes: a program can make directories in directories until no path leads there.
+func TestWrite_LeavesOutPathsThatNoReaderTakes(t *testing.T) {
+	t.Parallel()
+	const length, levels = 200, 30 // 6,000 bytes
+	source, dir := t.TempDir(), t.TempDir()
+	root, err := os.OpenRoot(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close() //nolint:errcheck // only names
+	deep := strings.Repeat("/"+strings.Repeat("d", length), levels)[1:]
+	err = errors.Join(root.MkdirAll(deep, 0o700), root.WriteFile("notes", []byte("some notes"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := write(t, source)
+	if got, err := archive.Verify(bytes.NewReader(content)); err != nil || got.Skipped != 1 || got.Entries < 2 {
+		t.Errorf("the archive has %+v, %v; want one directory left out with what is in it", got, err)
+	}
+	if err := unpack(content, dir); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "notes")); err != nil || string(text) != "some notes" {
+		t.Errorf("notes is %q, %v; want what was written", text, err)
+	}
+}
+
 // TestWrite_HasAChecksumThatOtherProgramsCanCheck checks what the package's comment says about it.
 func TestWrite_HasAChecksumThatOtherProgramsCanCheck(t *testing.T) {
 	t.Parallel()

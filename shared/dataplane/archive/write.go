@@ -110,6 +110,9 @@ func (w *writer) visit(name string, e fs.DirEntry) error {
 		return w.ctx.Err()
 	case reserved(name):
 		return nil
+	case len(name) > maxPath: // no reader takes it
+		w.total.Skipped++
+		return nil
 	}
 	info, err := e.Info()
 	if err != nil {
