@@ -8,8 +8,8 @@
 //     ArchiveManifest. The others say whose volume
 //     it is, for people.
 //   - data/… for each directory, file, symbolic link and hard link of the volume. The permissions have no set-user-ID,
-//     set-group-ID and sticky bits. Names need not be UTF-8. Sockets, pipes, devices, and symbolic links with a
-//     relative target outside of the volume are left out.
+//     set-group-ID and sticky bits. Names need not be UTF-8. Sockets, pipes, devices, symbolic links with a relative
+//     target outside of the volume, and paths of more than maxPath bytes are left out.
 //   - checksum.json, a JSON object as Summary has it. It shows that the archive is complete: sha256 is the sum of the
 //     first offset bytes of the archive, which end where the header of this entry begins.
 //
