@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,8 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -101,5 +104,44 @@ func TestLimits_AFloodOfTokensLeavesTheKeysBehindItsAddress(t *testing.T) {
 	}
 	if got := call(d.token); got != http.StatusOK {
 		t.Errorf("status of a good key after unknown ones = %d, want 200", got)
+	}
+}
+
+// TestLimits_AFloodOfAgentsKeysLeavesTheAgentsBehindItsAddress sends keys of made-up agents from the address of an
+// agent, as another agent of its cell may.
+func TestLimits_AFloodOfAgentsKeysLeavesTheAgentsBehindItsAddress(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, 1)
+	a := agent.New(uuid.NewString(), "cell-1", agent.Draft{Name: "a", Plan: plan.Hobby}, time.Now())
+	key := credential.Generate("").APIKey
+	a.APIKeyHash = credential.HashKey(a.ID, key)
+	ctx := call.As(t.Context(), identity.Caller{
+		Type: identity.Session, ID: "user_1", OrganizationID: "org_1", Role: identity.RoleAdmin,
+	})
+	if _, err := d.records.Agents(nil).Create(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	o := New(context.WithoutCancel(t.Context()), d.config, Settings{Peppers: apikey.Peppers{Present: d.pepper}})
+	closeLater(t, o.Close)
+	guard, err := o.Guard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(agentID, token string) string {
+		_, _, err := guard.Authenticator.Authenticate(t.Context(), identity.Attempt{
+			Token: token, Address: "203.0.113.55", AgentID: agentID,
+		})
+		return fault.Code(err)
+	}
+	if code := ask(a.ID, key); code != "" {
+		t.Fatalf("an agent's call before the flood: %q", code)
+	}
+	for i := 0; ask(uuid.NewString(), credential.Generate("").APIKey) != "rate_limited"; i++ {
+		if i > 10_000 {
+			t.Fatal("the flood has no limit")
+		}
+	}
+	if code := ask(a.ID, key); code != "" {
+		t.Errorf("an agent's call after the flood: %q, want it accepted", code)
 	}
 }
