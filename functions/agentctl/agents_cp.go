@@ -25,8 +25,9 @@ func (t *tool) agentCopy() *cobra.Command {
 		Long: "Copy a file or a directory of any size. One of SOURCE and TARGET is AGENT:/path in an agent's " +
 			"container, the other one a path of this machine, with ./ in front if it has a colon. Both name the file " +
 			"or directory itself, not the directory that it goes to. But a file whose TARGET is . or .. or has a " +
-			"slash at the end goes there under its own name. The container's image must have tar. Only files and " +
-			"directories are copied, no links.",
+			"slash at the end goes there under its own name. If such a directory is there on this machine, the files " +
+			"of another one are added to it only where SOURCE has a slash at the end, too: the container decides " +
+			"what SOURCE is. The container's image must have tar. Only files and directories are copied, no links.",
 		Example: "  agentctl agents cp notes.txt my-agent:/data/notes.txt\n" +
 			"  agentctl agents cp notes.txt my-agent:/data/\n" +
 			"  agentctl agents cp my-agent:/data ./backup",
@@ -163,11 +164,16 @@ func copyFile(to io.Writer, name string) error {
 
 // download writes a file or a directory of a container, while its archive arrives.
 func (r remote) download(ctx context.Context, from, to string) error {
+	below := isDirectory(from) || !isDirectory(filepath.ToSlash(to))
+	if !below {
+		_, err := os.Stat(to)
+		below = errors.Is(err, fs.ErrNotExist)
+	}
 	from = path.Clean(from)
 	read, write := io.Pipe()
 	unpacked := make(chan error, 1)
 	go func() {
-		err := unpack(read, path.Base(from), to)
+		err := unpack(read, path.Base(from), to, below)
 		read.CloseWithError(err)
 		unpacked <- err
 	}()
@@ -181,8 +187,9 @@ func (r remote) download(ctx context.Context, from, to string) error {
 }
 
 // unpack writes the files of an archive, whose names begin with name, below to. The container decides what the archive
-// has, so no name leads out of there: os.Root refuses it.
-func unpack(from io.Reader, name, to string) error {
+// has, so no name leads out of there: os.Root refuses it. Unless name may be a directory whose files go below to,
+// nothing else that is there is replaced.
+func unpack(from io.Reader, name, to string, below bool) error {
 	folder, base := filepath.Dir(to), filepath.Base(to)
 	if isDirectory(filepath.ToSlash(to)) {
 		folder, base = to, "."
@@ -208,6 +215,10 @@ func unpack(from io.Reader, name, to string) error {
 		if err != nil {
 			return err
 		}
+		if !below && (target != base || header.Typeflag == tar.TypeDir) {
+			return usagef("%s is a directory. To add its files to %s, put a slash at the end of SOURCE, too",
+				harmless(name), to)
+		}
 		switch header.Typeflag {
 		case tar.TypeLink: // another name of a file that came before
 			var first string
@@ -231,7 +242,8 @@ func unpack(from io.Reader, name, to string) error {
 // placeOf returns where an entry of an archive, whose names begin with name, is written to below base.
 func placeOf(entry, name, base string) (string, error) {
 	inside, ok := strings.CutPrefix(path.Clean(entry), name)
-	if !ok || inside != "" && inside[0] != '/' {
+	// Where a backslash separates names, too, other names lead upwards.
+	if !ok || inside != "" && (inside[0] != '/' || !filepath.IsLocal(filepath.FromSlash(inside[1:]))) {
 		return "", fmt.Errorf("the container's archive has the unexpected file %q", entry)
 	}
 	return filepath.Join(base, filepath.FromSlash(inside)), nil

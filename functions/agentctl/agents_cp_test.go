@@ -42,8 +42,9 @@ func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 		{name: "a file into a directory there", from: "LOCAL/note", to: "AGENT/data/", want: "AGENT/data/note"},
 		{name: "a directory here", from: "AGENT/data", to: "LOCAL/new", want: "LOCAL/new/text"},
 		{name: "a directory here, a slash", from: "AGENT/data/", to: "LOCAL/new/", want: "LOCAL/new/text"},
-		{name: "a directory to a present one", from: "AGENT/data", to: "LOCAL/dir/", want: "LOCAL/dir/text"},
-		{name: "a directory to a dot", from: "AGENT/data", to: "LOCAL/dir/.", want: "LOCAL/dir/text"},
+		{name: "a directory to a new one", from: "AGENT/data", to: "LOCAL/new/", want: "LOCAL/new/text"},
+		{name: "a directory to a present one", from: "AGENT/data/", to: "LOCAL/dir/", want: "LOCAL/dir/text"},
+		{name: "a directory to a dot", from: "AGENT/data/", to: "LOCAL/dir/.", want: "LOCAL/dir/text"},
 		{name: "a file here", from: "AGENT/data/text", to: "LOCAL/new/other", want: "LOCAL/new/other"},
 		{name: "a file into a directory here", from: "AGENT/data/text", to: "LOCAL/dir/", want: "LOCAL/dir/text"},
 		{name: "a file into a new directory", from: "AGENT/data/text", to: "LOCAL/new/", want: "LOCAL/new/text"},
@@ -90,6 +91,58 @@ func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 	refused.wantCode(t, agentctl.ExitFailed, "tar in the container ended with exit code ")
 	if strings.Contains(refused.Stderr, `\x0a`) {
 		t.Errorf("what tar says is in one line: %s", refused.Stderr)
+	}
+}
+
+// TestCopy_AFileReplacesNoOtherOne asks for a file, and the container sends a directory with that name instead.
+func TestCopy_AFileReplacesNoOtherOne(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	defer a.onNudge(t, func(id string) { a.Reconcile(t, id) })() // ends before the test's context
+	var sent []tar.Header
+	a.Containers.Install("tar", func(_ context.Context, p *agentexectest.Process) int {
+		archive := tar.NewWriter(p.Stdout)
+		for _, header := range sent {
+			_ = archive.WriteHeader(&header)
+		}
+		_ = archive.Close()
+		return 0
+	})
+	c := a.admin()
+	c.run(t, "agents", "create", "my-agent", "--wait").ok(t)
+	folder := tar.Header{Name: "./text", Typeflag: tar.TypeDir, Mode: 0o755}
+	other := tar.Header{Name: "./text/.profile", Typeflag: tar.TypeReg, Mode: 0o644}
+	for _, test := range []struct {
+		name, from, to string
+		sent           []tar.Header
+		code           int
+	}{
+		{name: "a directory", from: "text", to: "/.", sent: []tar.Header{folder, other}, code: agentctl.ExitUsage},
+		{name: "a file of one", from: "text", to: "/", sent: []tar.Header{other}, code: agentctl.ExitUsage},
+		{name: "an empty directory", from: "text", to: "/", sent: []tar.Header{folder}, code: agentctl.ExitUsage},
+		{name: "a directory that was asked for", from: "text/", to: "/", sent: []tar.Header{folder, other}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			sent = test.sent
+			dir := t.TempDir()
+			profile := filepath.Join(dir, ".profile")
+			if err := os.WriteFile(profile, []byte("former"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			result := c.run(t, "agents", "cp", "my-agent:/data/"+test.from, dir+test.to)
+			got, err := os.ReadFile(profile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.code == agentctl.ExitOK {
+				result.ok(t)
+			} else {
+				result.wantCode(t, test.code, "put a slash at the end of SOURCE")
+			}
+			if kept := string(got) == "former"; kept != (test.code != agentctl.ExitOK) {
+				t.Errorf("another file has %q", got)
+			}
+		})
 	}
 }
 
