@@ -96,10 +96,12 @@ func satisfiedStatuses(t Trigger) []Status {
 	}
 }
 
-// next returns the status to which a trigger leads.
+// next returns the status to which a trigger leads. A client may stop and delete an agent in a status that only a later
+// release knows: after a roll-back, its pod and its data must not stay until that release is back.
 func next(from Status, t Trigger) (Status, bool) {
+	foreign := !from.Known() && (t == Stop || t == Delete)
 	for _, row := range transitions {
-		if row.Trigger == t && slices.Contains(row.From, from) {
+		if row.Trigger == t && (foreign || slices.Contains(row.From, from)) {
 			return row.To, true
 		}
 	}

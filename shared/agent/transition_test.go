@@ -90,6 +90,29 @@ func TestAct_FollowsTheTableOfTheInterface(t *testing.T) {
 	}
 }
 
+// After a roll-back, an agent may have a status that only the later release knows. Its pod costs money and may do harm.
+func TestAct_StopsAndDeletesInAStatusOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[agent.Trigger]agent.Status{
+		agent.Stop: agent.Stopped, agent.Delete: agent.Deleting, agent.Restart: "", agent.Pause: "",
+		agent.Resume: "", agent.Start: "", agent.Withhold: "",
+	} {
+		a := in("migrating")
+		allowed := a.AllowedActions()
+		if got := slices.Contains(allowed, action); got != (want != "") {
+			t.Errorf("allowed actions %v contain %s: %t", allowed, action, got)
+		}
+		err := a.Act(action, agent.Manual, at(1))
+		switch {
+		case want == "" && (fault.Code(err) != "agent_state_conflict" || a.Status != "migrating"):
+			t.Errorf("%s: status %s, error %v, want a conflict", action, a.Status, err)
+		case want != "" && (err != nil || a.Status != want || a.WorkDueAt.IsZero()):
+			t.Errorf("%s: status %s, work due at %v, error %v; want status %s, and work due", action, a.Status,
+				a.WorkDueAt, err, want)
+		}
+	}
+}
+
 func TestAllowedActions_ListsTheActionsThatChangeTheAgent(t *testing.T) {
 	t.Parallel()
 	for s, byAction := range wantTransitions() {

@@ -90,6 +90,28 @@ func TestReconcile_LeavesAnAgentInAStatusOfALaterRelease(t *testing.T) {
 	})
 }
 
+// A client may stop such an agent: its pod costs money and may do harm until the later release is back.
+func TestReconcile_StopsAnAgentInAStatusOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		w.change(func(a *agent.Agent) {
+			a.Status = "migrating"
+			if err := a.Act(agent.Stop, agent.Manual, time.Now()); err != nil {
+				t.Errorf("stop: %v", err)
+			}
+		})
+		if err := w.deliver(); err != nil {
+			t.Errorf("reconcile: %v", err)
+		}
+		if a := w.record(); w.existence().Pod || a.Status != agent.Stopped || !a.Converged() {
+			t.Errorf("the agent is %s, done: %t, the pod exists: %t; want it stopped, without a pod", a.Status,
+				a.Converged(), w.existence().Pod)
+		}
+	})
+}
+
 // A release may find other times due than the one that wrote a record last: it knows schedules that the other one does
 // not, or takes snapshots that the other one did not take.
 func TestCheckDrift_CorrectsTheDueTimesOfAnotherRelease(t *testing.T) {
