@@ -88,10 +88,10 @@ func (a *Agent) setEgress(change EgressChange, now time.Time) (replaces bool, er
 		return false, err
 	}
 	switch {
-	case a.Egress.Restricted() == former.Restricted() && !former.Restricted(): // the lists mean nothing yet
+	case a.Egress.SameMode(former) && !former.Restricted(): // the lists mean nothing yet
 		a.UpdatedAt = now
 		return false, nil
-	case a.Egress.Restricted() == former.Restricted():
+	case a.Egress.SameMode(former):
 		a.forgetWayOut(StageRoute)
 		a.bumpGeneration(now)
 		return false, nil

@@ -109,6 +109,8 @@ func effectOf(before, after agent.Agent) egressEffect {
 func TestApply_ChangesWhatAnAgentMayReach(t *testing.T) {
 	t.Parallel()
 	lists := restricted().Egress
+	later := restricted() // a later release restricted it otherwise, and was rolled back
+	later.Egress.Mode = "inspect"
 	route := []agent.StageName{agent.StageRoute}
 	wayOut := []agent.StageName{agent.StagePolicy, agent.StageRoute}
 	for name, row := range map[string]struct {
@@ -128,6 +130,19 @@ func TestApply_ChangesWhatAnAgentMayReach(t *testing.T) {
 			want: egressEffect{
 				Generations: 1, Restarts: true, Warming: true, Unfinished: wayOut,
 				Rules: egress.Rules{Mode: egress.Open, Allow: lists.Allow},
+			},
+		},
+		"the mode of a later release": {
+			given: later, change: restrict(egress.AllowList, nil, nil),
+			want: egressEffect{
+				Generations: 1, Restarts: true, Warming: true, Unfinished: wayOut,
+				Rules: egress.Rules{Mode: egress.AllowList, Allow: lists.Allow},
+			},
+		},
+		"another list in the mode of a later release": {
+			given: later, change: restrict("", []string{"c.example"}, nil),
+			want: egressEffect{
+				Generations: 1, Unfinished: route, Rules: egress.Rules{Mode: "inspect", Allow: []string{"c.example"}},
 			},
 		},
 		"another list": {

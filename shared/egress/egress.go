@@ -3,6 +3,7 @@
 package egress
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,9 +51,12 @@ func (r Rules) Clone() Rules {
 	return r
 }
 
+// SameMode reports whether two rules have the same mode. One that only a later release knows is like no other.
+func (r Rules) SameMode(s Rules) bool { return cmp.Or(r.Mode, Open) == cmp.Or(s.Mode, Open) }
+
 // Equal reports whether two rules are the same.
 func (r Rules) Equal(s Rules) bool {
-	return r.Restricted() == s.Restricted() && slices.Equal(r.Allow, s.Allow) && slices.Equal(r.Deny, s.Deny)
+	return r.SameMode(s) && slices.Equal(r.Allow, s.Allow) && slices.Equal(r.Deny, s.Deny)
 }
 
 // Canonical returns the rules with each pattern once, in lower case and in order.
