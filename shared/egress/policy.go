@@ -38,6 +38,8 @@ type Target struct {
 	Format string `json:"format"`
 
 	// Rest has the members that only a later release knows. After a roll-back, the gate of the cell still goes by them.
+	// A gate that does not know them adds the secret to no request: they may restrict the requests that get it. So a
+	// gate must know a member before workers write it.
 	Rest map[string]json.RawMessage `json:"-"`
 }
 
@@ -84,14 +86,21 @@ func encodeWith(value any, rest map[string]json.RawMessage) ([]byte, error) {
 // DecodeTarget reads what Encode wrote.
 func DecodeTarget(text string) (t Target) {
 	_ = json.Unmarshal([]byte(text), &t) // what Encode wrote can be read
-	_ = json.Unmarshal([]byte(text), &t.Rest)
-	for _, known := range []string{"hosts", "header", "format"} {
-		delete(t.Rest, known)
-	}
-	if len(t.Rest) == 0 {
-		t.Rest = nil
-	}
+	t.Rest = restOf([]byte(text))
 	return t
+}
+
+// restOf returns the members of an encoded Target or Injection that only a later release knows.
+func restOf(text []byte) map[string]json.RawMessage {
+	var rest map[string]json.RawMessage
+	_ = json.Unmarshal(text, &rest)
+	for _, known := range []string{"hosts", "header", "format", "key", "version"} {
+		delete(rest, known)
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	return rest
 }
 
 // Overlaps reports whether another target sets the same header at one of the same hosts.
@@ -154,6 +163,16 @@ type Injection struct {
 func (i Injection) MarshalJSON() ([]byte, error) {
 	type plain Injection
 	return encodeWith(plain(i), i.Rest)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *Injection) UnmarshalJSON(text []byte) error {
+	type plain Injection
+	if err := json.Unmarshal(text, (*plain)(i)); err != nil {
+		return err
+	}
+	i.Rest = restOf(text)
+	return nil
 }
 
 // Policy is what the gate needs to know of an agent.

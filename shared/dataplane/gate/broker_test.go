@@ -196,6 +196,23 @@ func TestBroker_RefusesWithoutTheSecret(t *testing.T) {
 	}
 }
 
+// TestBroker_AddsNoSecretByRulesOfALaterRelease: a worker of a later release may have restricted the requests that get
+// a secret, and this gate does not know to which.
+func TestBroker_AddsNoSecretByRulesOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	w, roots := brokered(t)
+	text := strings.Replace(injecting("api.example.com").Encode(), `"hosts"`, `"paths":["/v1/"],"hosts"`, 1)
+	p, err := egress.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.set(agentAddress, agentID, &p)
+	got := get(t, w.client(t, agentAddress, roots), "https://api.example.com/")
+	if got.status != http.StatusBadGateway || got.header.Get(gate.HeaderReason) != string(egress.Unavailable) {
+		t.Errorf("answer %+v, want 502", got)
+	}
+}
+
 // TestBroker_NeedsTheCellsSecret: such a host gets no connection without its secret either.
 func TestBroker_NeedsTheCellsSecret(t *testing.T) {
 	t.Parallel()

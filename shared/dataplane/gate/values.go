@@ -53,6 +53,9 @@ func (v *values) headers(ctx context.Context, a Agent, host string) (http.Header
 	}
 	h := make(http.Header, len(injections))
 	for _, i := range injections {
+		if len(i.Rest) > 0 {
+			return nil, fmt.Errorf("%s: only a gate of a later release knows which requests get it", i.Key)
+		}
 		text, err := v.value(ctx, valueKey{agentID: a.ID, key: i.Key, version: i.Version})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", i.Key, err)
