@@ -10,13 +10,14 @@ import (
 	"agents.example/controlplane/shared/testtier"
 )
 
-// testPythonClient tells a story with the Python client, and runs the quick start of its README. Python writes nothing
-// into the client's folder.
+// testPythonClient tells a story with the Python client, runs the quick start of its README, and tests its waits.
+// Python writes nothing into the client's folder.
 func testPythonClient(t *testing.T, d deployment) {
 	python := testtier.RequirePython(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "-B", "-m", "unittest", "tests.test_story", "tests.test_readme")
+	tests := []string{"-B", "-m", "unittest", "tests.test_story", "tests.test_readme", "tests.test_lists"}
+	cmd := exec.CommandContext(ctx, python, tests...)
 	cmd.Dir, cmd.WaitDelay = "../../shared/client/python", 10*time.Second
 	cmd.Env = append(cmd.Environ(), "AGENTS_BASE_URL="+d.Ready.BaseURL, "AGENTS_API_KEY="+d.Ready.APIKey)
 	out, err := cmd.CombinedOutput()

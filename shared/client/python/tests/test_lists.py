@@ -158,6 +158,12 @@ class WaitTest(ClientTest):
             f.client.wait_for_secret_operations([SecretOperation(operation("z", "running"))])
         self.assertEqual(caught.exception.operation.error_code, "rollout_timeout")
 
+    def test_a_status_of_a_later_release_is_not_the_end(self) -> None:
+        answers = [operation("x", "verifying"), operation("x", "succeeded", at=1)]
+        f = self.serve(lambda r, n, _: r.json(200, answers[n - 1]))
+        ended = f.client.wait_for_secret_operations([SecretOperation(operation("x", "running"))])
+        self.assertEqual([o.status for o in ended], ["succeeded"])
+
     def test_a_value_that_was_not_stored_in_time_is_not_waited_for(self) -> None:
         storing = operation("x", "pending", stage="store")
         f = self.serve(lambda r, *_: r.json(200, storing))

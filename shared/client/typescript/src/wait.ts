@@ -159,5 +159,9 @@ function isStoring({ status, stage }: SecretOperation): boolean {
 }
 
 function hasEnded({ status, error_code: code }: SecretOperation): boolean {
-  return status === "pending" ? code === "agent_not_running" : status !== "running";
+  if (status === "pending") {
+    return code === "agent_not_running";
+  }
+  // A later release may have other statuses.
+  return status === "succeeded" || status === "failed" || status === "superseded" || status === "canceled";
 }

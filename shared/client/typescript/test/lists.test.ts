@@ -152,6 +152,19 @@ test("operations are waited for until none can go on", async (t) => {
   });
 });
 
+test("a status of a later release is not the end of an operation", async (t) => {
+  const operation = (status: string, updated_at: string) =>
+    ({ id: "x", agent_id: "a", key: "x", status, error_code: null, stage: "rollout", updated_at }) as SecretOperation;
+  const { client } = await serve(t, (response, n) =>
+    json(response, 200, n < 2 ? operation("verifying", "1") : operation("succeeded", "2")),
+  );
+  const ended = await client.waitForSecretOperations([operation("running", "0")]);
+  assert.deepEqual(
+    ended.map((o) => o.status),
+    ["succeeded"],
+  );
+});
+
 test("a value that was not stored in time is not waited for", async (t) => {
   const storing = {
     id: "x", agent_id: "a", key: "TOKEN", status: "pending", error_code: null, stage: "store", updated_at: "1",

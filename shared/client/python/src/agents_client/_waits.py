@@ -137,7 +137,7 @@ async def _wait_for_operation(
 def _has_ended(operation: SecretOperation) -> bool:
     if operation.status == "pending":
         return operation.error_code == "agent_not_running"
-    return operation.status != "running"
+    return operation.status in ("succeeded", "failed", "superseded", "canceled")  # a later release may have others
 
 
 async def wait_until_dashboard_reachable(core: Core, agent_id: str, timeout: float | None) -> DashboardReachability:
