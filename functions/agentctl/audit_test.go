@@ -2,6 +2,7 @@ package agentctl_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -105,6 +106,21 @@ func TestAuditVerify_FindsWhatWasChangedInAFile(t *testing.T) {
 	out := offline.run(t, "audit", "verify", writeLines(t, append(slices.Clone(lines), added)))
 	if id := entryID(t, added); out.Code != agentctl.ExitFailed || !strings.Contains(out.Stderr, id+" was added") {
 		t.Errorf("output %+v, want exit code 1 and the entry %s, which was added", out, id)
+	}
+}
+
+// TestAuditExport_KeepsWhatALaterAPIHas: seals cover fields of entries that this tool does not know.
+func TestAuditExport_KeepsWhatALaterAPIHas(t *testing.T) {
+	t.Parallel()
+	const line = `{"id":"1","reason":"<a> & b","actor":{"id":"u","device":{"n":12345678901234567890}}}`
+	got := answering(t, http.StatusOK, nil, line+"\n"+line+"\n").run(t, "audit", "export", "--with-seals").ok(t)
+	want := strings.Repeat(`{"seal":`+line+"}\n", 2) + strings.Repeat(line+"\n", 2)
+	if got.Stdout != want {
+		t.Errorf("exported\n%swant\n%s", got.Stdout, want)
+	}
+	cut := answering(t, http.StatusOK, nil, line+"\n"+line[:20]).run(t, "audit", "export")
+	if cut.Code == agentctl.ExitOK || cut.Stdout != line+"\n" {
+		t.Errorf("output %+v, want an error after the whole line", cut)
 	}
 }
 

@@ -19,17 +19,11 @@ import (
 // exportSeals writes the seals of the log as lines of an export. It reads them before the entries, so that the export
 // has every entry of its seals.
 func (t *tool) exportSeals(cmd *cobra.Command, api *client.Client) error {
-	for s, err := range api.ExportAuditSeals(cmd.Context()) {
-		if err == nil {
-			err = t.printJSON(struct {
-				Seal client.AuditSeal `json:"seal"`
-			}{s}, "")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.exportLines(cmd.Context(), api, sealsPath, func(s json.RawMessage) any {
+		return struct {
+			Seal json.RawMessage `json:"seal"`
+		}{s}
+	})
 }
 
 func (t *tool) verifyAudit() *cobra.Command {
