@@ -3,6 +3,7 @@ package auditlog
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"iter"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/plan"
@@ -56,6 +58,10 @@ func Verify(seals seal.Log, signer *handoff.Signer) function.Route {
 			}
 			organizationID := call.From(ctx).Caller.OrganizationID
 			report, err := seal.Verify(ctx, seals, organizationID, time.Now, kept)
+			if errors.Is(err, seal.ErrUnknownFormat) { // after a roll-back
+				err = fault.New(fault.Unavailable, "audit_format_unknown", "The log has seals of a later release of "+
+					"the API, which this one cannot verify. Retry once that release serves again.").WithCause(err)
+			}
 			if err != nil || report.Newest == nil {
 				return report.Show(kept, nil), err
 			}

@@ -218,3 +218,11 @@ func TestSealRoutes_ReportAnUnavailableLog(t *testing.T) {
 			Want(t, http.StatusServiceUnavailable, "store_unavailable")
 	}
 }
+
+// After a roll-back, a log has seals of the later release.
+func TestVerify_ReportsSealsOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	log := newSealedLog(t)
+	log.Sealed[0].Leaves[1].Format = 99
+	sealedGet(t, log, nil, verifyPath, "").Want(t, http.StatusServiceUnavailable, "audit_format_unknown")
+}
