@@ -1,6 +1,7 @@
 package firestore
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,5 +118,25 @@ func TestUpdate_CorrectsTheDueTimeOfAnotherRelease(t *testing.T) {
 	must(t, err)
 	if got := x.loadAgent(t).CallsDueAt; !got.Equal(due) {
 		t.Errorf("the agent is due at %v, want %v", got, due)
+	}
+}
+
+// A later release may restrict what an agent reaches. After a roll-back, a clone of the agent reaches no more.
+func TestRest_OfRulesOfEgressGoesToClones(t *testing.T) {
+	t.Parallel()
+	full := agenttest.FullAgent(agenttest.Now())
+	full.Snapshots, full.Move = full.Snapshots[:1], agent.Move{}
+	full.Snapshots[0].Status, full.Snapshots[0].GoneAt = agent.SnapshotReady, time.Time{}
+	doc := encodeAgent(full, "")
+	addUnknown(doc, agentFields(&agent.Agent{}, new(string)))
+	a, _, err := decodeAgent(full.ID, inMap(doc))
+	must(t, err)
+	d, err := a.CloneDraft(a.Snapshots[0].ID)
+	must(t, err)
+	clone := encodeAgent(agent.New("a-clone", a.Cell, d, agenttest.Now()), "")
+	got := slices.DeleteFunc(unknownIn(clone, agentFields(&agent.Agent{}, new(string))),
+		func(path string) bool { return path == "" }) // of a map without the unknown field
+	if want := []string{".egress"}; !slices.Equal(got, want) {
+		t.Errorf("the clone has what a later release stored in %q, want %q", got, want)
 	}
 }

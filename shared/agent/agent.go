@@ -277,6 +277,8 @@ type Draft struct {
 	Origin            Origin
 	// Imports fills the agent's volume from an archive.
 	Imports bool
+	// Rest is what another release stored of the rules of Egress; nil for an agent that is no clone.
+	Rest *document.Rest
 }
 
 // New makes the record of a new agent, whose provisioning is about to start.
@@ -285,6 +287,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 		ID: id, Name: d.Name, Slug: Slug(d.Name), Plan: d.Plan, Cloud: d.Cloud, Region: d.Region, Cell: cell,
 		Config: d.Config, Env: d.Env, Files: d.Files, PublicPaths: d.PublicPaths, CreatedAt: now, UpdatedAt: now,
 		ImagePolicy: d.ImagePolicy, MaintenanceWindow: d.MaintenanceWindow, Sandbox: d.Sandbox, Imports: d.Imports,
+		Rest: d.Rest,
 	}
 	a.begin(d.Origin)
 	if p, err := plan.Get(d.Plan); err == nil {

@@ -84,6 +84,9 @@ func UnknownSnapshot() *fault.Error {
 		"the organization has no such snapshot; GET /agents/{agent_id}/snapshots lists those of an agent"))
 }
 
+// egressPart is what a record calls its rules of egress.
+const egressPart = "egress"
+
 // CloneDraft returns the request for an agent that begins with the data of a snapshot, and otherwise with what the
 // snapshot's agent has. It leaves out what identifies the agent, what gives access to it, and what makes it act:
 // secrets are there by name only, schedules are disabled, and no path is public. Errors: Invalid for an unknown
@@ -104,6 +107,7 @@ func (a Agent) CloneDraft(snapshotID string) (Draft, error) {
 		Cloud: a.Cloud, Region: a.Region, Config: a.Config, ImagePolicy: a.ImagePolicy,
 		MaintenanceWindow: a.MaintenanceWindow, Sandbox: a.Sandbox, Egress: &a.Egress,
 		Origin: Origin{SnapshotID: s.ID, Handle: s.Handle, SizeBytes: s.SizeBytes, Image: a.Image.Choice},
+		Rest:   a.Rest.Only(egressPart), // a clone reaches no more than the agent, also by rules of a later release
 	}
 	if p, err := plan.Get(a.Plan); err != nil || !a.Sleep.Equal(DefaultSleep(p)) {
 		d.Sleep = &a.Sleep

@@ -9,3 +9,11 @@ type Rest struct {
 	// Parts are the rests of the maps inside of it.
 	Parts map[string]*Rest
 }
+
+// Only returns the rest of one of the maps; nil if there is none.
+func (r *Rest) Only(part string) *Rest {
+	if r == nil || r.Parts[part] == nil {
+		return nil
+	}
+	return &Rest{Parts: map[string]*Rest{part: r.Parts[part]}}
+}
