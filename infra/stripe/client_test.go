@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/stripeemu"
+	"agents.example/controlplane/shared/billing"
 	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
@@ -255,5 +256,39 @@ func TestListLive_LeavesOutWhatIsGone(t *testing.T) {
 	live, err := p.ListLive(t.Context(), "org_1", "cus_1")
 	if err != nil || len(live) != 1 || live[0].ID != "sub_2" {
 		t.Errorf("ListLive = %+v, %v, want sub_2", live, err)
+	}
+}
+
+// TestFetch_KnowsTheEndOfASubscriptionWithSeveralItems: someone added an item in Stripe's dashboard. While such a
+// subscription lives, it is an error that an operator sees. Once it has ended, it is not paid any more.
+func TestFetch_KnowsTheEndOfASubscriptionWithSeveralItems(t *testing.T) {
+	t.Parallel()
+	const item = `{"id": "si_1", "price": {"id": "price_1", "metadata": {"plan": "pro"}}}`
+	for name, row := range map[string]struct {
+		status, items string
+		wantStatus    billing.Status // empty for an error
+	}{
+		"live, two items":      {status: "active", items: item + "," + item},
+		"past due, two items":  {status: "past_due", items: item + "," + item},
+		"ended, two items":     {status: "canceled", items: item + "," + item, wantStatus: billing.Canceled},
+		"ended, no item":       {status: "canceled", items: "", wantStatus: billing.Canceled},
+		"never paid, no price": {status: "incomplete_expired", items: `{"id": "si_1"}`, wantStatus: billing.None},
+	} {
+		stripe := &transport{answers: []answer{{status: 200, body: `{"id": "sub_1", "status": "` + row.status + `",
+			"customer": "cus_1", "metadata": {"organization_id": "org_1"}, "items": {"data": [` + row.items + `]}}`}}}
+		p := &Payments{
+			timeout: time.Minute,
+			client:  &client{http: &http.Client{Transport: stripe}, url: "https://stripe.example", key: "sk_test_1"},
+		}
+		state, err := p.Fetch(t.Context(), "sub_1")
+		if row.wantStatus == "" {
+			if err == nil {
+				t.Errorf("%s: Fetch = %+v, want an error", name, state)
+			}
+			continue
+		}
+		if got := state.Subscription; err != nil || got.Status != row.wantStatus || got.CustomerID != "cus_1" {
+			t.Errorf("%s: Fetch = %+v, %v; want the status %s", name, state, err, row.wantStatus)
+		}
 	}
 }

@@ -118,20 +118,23 @@ func (p *Payments) retrieve(ctx context.Context, id string) (*subscription, erro
 	return &s, nil
 }
 
-// subscriptionOf converts Stripe's subscription to ours.
+// subscriptionOf converts Stripe's subscription to ours. One that has ended entitles to nothing, whatever it has.
 func subscriptionOf(s *subscription) (billing.Subscription, error) {
-	item, err := onlyItemOf(s)
-	if err != nil {
-		return billing.Subscription{}, err
-	}
 	ours := billing.Subscription{
-		Provider: billing.Stripe, ID: s.ID, Status: statusOf(s.Status), Plan: planOf(item.Price),
-		StartedAt:   timeOf(s.Created),
-		PeriodStart: timeOf(item.CurrentPeriodStart), PeriodEnd: timeOf(item.CurrentPeriodEnd),
-		CustomerID: s.Customer, Interval: billing.Interval(item.Price.Recurring.Interval),
-		// With flexible billing, Stripe sets CancelAt instead of CancelAtPeriodEnd.
-		CancelAtPeriodEnd: s.CancelAtPeriodEnd || s.CancelAt != 0 && s.CancelAt <= item.CurrentPeriodEnd,
+		Provider: billing.Stripe, ID: s.ID, CustomerID: s.Customer, Status: statusOf(s.Status),
+		StartedAt: timeOf(s.Created),
 	}
+	item, err := onlyItemOf(s)
+	switch {
+	case err != nil && ours.Live():
+		return billing.Subscription{}, err
+	case err != nil:
+		return ours, nil //nolint:nilerr // see above
+	}
+	ours.Plan, ours.Interval = planOf(item.Price), billing.Interval(item.Price.Recurring.Interval)
+	ours.PeriodStart, ours.PeriodEnd = timeOf(item.CurrentPeriodStart), timeOf(item.CurrentPeriodEnd)
+	// With flexible billing, Stripe sets CancelAt instead of CancelAtPeriodEnd.
+	ours.CancelAtPeriodEnd = s.CancelAtPeriodEnd || s.CancelAt != 0 && s.CancelAt <= item.CurrentPeriodEnd
 	if _, err := plan.Get(ours.Plan); err != nil && ours.Live() {
 		return ours, fmt.Errorf("stripe: the price %s of a subscription names no plan; add the metadata plan to the "+
 			"price",
