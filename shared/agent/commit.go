@@ -78,7 +78,7 @@ func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, 
 ) {
 	starts := a.Started(before)
 	if starts && by != identity.System { // which only starts what was allowed before
-		if err := o.CheckMayStart(); err != nil {
+		if err := a.checkMayStart(*o); err != nil {
 			return false, err
 		}
 	}
@@ -94,6 +94,19 @@ func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, 
 	moved := a.HeldUsage().Minus(before.HeldUsage())
 	withheld := a.StatusReason == Billing && before.StatusReason != Billing
 	return starts || a.Plan != before.Plan || withheld || moved != organization.Usage{}, o.AddUsage(moved)
+}
+
+// checkMayStart checks that an organization may start the agent, whose size may be too large for its present plan. A
+// size that only another release knows is left to that one.
+func (a Agent) checkMayStart(o organization.Organization) error {
+	if err := o.CheckMayStart(); err != nil {
+		return err
+	}
+	size, err := plan.Get(a.Plan)
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	return o.CheckFits(size)
 }
 
 // NeedsNudge reports whether a change leaves work to a worker.

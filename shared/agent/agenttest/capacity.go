@@ -61,6 +61,33 @@ func agentLargerThanPlan(t testing.TB, w Fixture) {
 	equal(t, "usage", org.Usage(), sum(a))
 }
 
+// startLargerThanPlan moves an organization to a smaller plan that has room for its agent, but not for agents of that
+// size: billing would pause the agent.
+func startLargerThanPlan(t testing.TB, w Fixture) {
+	for name, row := range map[string]struct{ down, up agent.Trigger }{
+		"start":  {down: agent.Stop, up: agent.Start},
+		"resume": {down: agent.Pause, up: agent.Resume},
+	} {
+		org := w.Tenant(t, plan.Startup)
+		a := org.Create(plan.Startup)
+		if _, err := w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.BecameReady(Now()) }); err != nil {
+			t.Fatal(err)
+		}
+		org.change(a.ID, act(row.down))
+		if err := w.SetPlan(t.Context(), org.ID, plan.Starter); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.Store.Change(org.Ctx, a.ID, act(row.up))
+		if f := fault.From(err); f == nil || f.Kind != fault.PaymentRequired || f.Meta["limit"] != "resource_plan" {
+			t.Errorf("%s of an agent of a larger plan: %v, want PaymentRequired for resource_plan", name, err)
+		}
+		if err := w.SetPlan(t.Context(), org.ID, plan.Startup); err != nil {
+			t.Fatal(err)
+		}
+		org.change(a.ID, act(row.up))
+	}
+}
+
 func stoppedFreesCompute(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Starter)
 	first := org.Create(plan.Starter)

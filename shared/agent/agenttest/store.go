@@ -32,6 +32,7 @@ func TestStore(t *testing.T, open func(*testing.T) Fixture) {
 		"nudge on a new generation":                 nudgeOnNewGeneration,
 		"create beyond the plan":                    createBeyondPlan,
 		"agent larger than the plan":                agentLargerThanPlan,
+		"start of an agent larger than the plan":    startLargerThanPlan,
 		"stopped agent frees compute":               stoppedFreesCompute,
 		"race for the last slot":                    raceForLastSlot,
 		"concurrent creations":                      concurrentCreations,
