@@ -121,6 +121,34 @@ func TestSubscription_OfANewOrganization(t *testing.T) {
 	}
 }
 
+// TestSubscription_NamesTheProviderThatSells: the operator grants a plan, as by contract, and ends that. Then the
+// organization buys plans as any other does, and the console offers them.
+func TestSubscription_NamesTheProviderThatSells(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	b.SetPlan(t, "org-1", plan.Hobby)
+	service := &billing.Service{Store: b.Accounts, Payments: billing.NoProvider{}, Agents: b.Agents, Now: time.Now}
+	for _, row := range []struct {
+		to           plan.ID
+		wantProvider billing.Provider
+	}{
+		{to: plan.Starter, wantProvider: billing.Manual},
+		{to: plan.Hobby, wantProvider: billing.Stripe},
+	} {
+		to, err := plan.Get(row.to)
+		if err == nil {
+			err = service.SetPlan(call.AsSystem(t.Context(), "operator", "org-1"), "org-1", to, false)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := subscription(t, b); v.Plan != row.to || v.Provider != row.wantProvider {
+			t.Errorf("on the plan %s, set by the operator, the subscription is %+v, want the provider %s", row.to, v,
+				row.wantProvider)
+		}
+	}
+}
+
 func TestCheckout_OrdersAPlanByTheMonthUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)

@@ -35,7 +35,8 @@ func (SubscriptionView) Example() any {
 	return view(a, billing.Stripe)
 }
 
-// view shows an account. An organization that has never paid has the deployment's provider.
+// view shows an account. An organization that has never paid has the deployment's provider, and so has one to which the
+// operator no longer grants a plan.
 func view(a billing.Account, offered billing.Provider) SubscriptionView {
 	s := a.Subscription
 	v := SubscriptionView{
@@ -43,7 +44,7 @@ func view(a billing.Account, offered billing.Provider) SubscriptionView {
 		Interval: nullable(s.Interval), PendingPlan: nullable(s.PendingPlan),
 		CurrentPeriodStart: nullable(s.PeriodStart.UTC()), CurrentPeriodEnd: nullable(s.PeriodEnd.UTC()),
 	}
-	if v.Provider == "" {
+	if v.Provider == "" || v.Provider == billing.Manual && v.Status == billing.None {
 		v.Provider = offered
 	}
 	return v
