@@ -57,7 +57,7 @@ type Transition struct {
 var transitions = []Transition{ //nolint:gochecknoglobals // a constant
 	{Restart, []Status{Running}, Running},
 	{Restart, []Status{Error}, Provisioning},
-	{Pause, []Status{Running, Paused}, Paused}, // an agent that sleeps
+	{Pause, []Status{Running, Paused}, Paused}, // an agent that sleeps, or that billing paused
 	{Resume, []Status{Paused}, Provisioning},
 	{Start, []Status{Stopped, Error}, Provisioning},
 	{Stop, []Status{Pending, Provisioning, Running, Paused, Error}, Stopped},
@@ -75,9 +75,11 @@ var transitions = []Transition{ //nolint:gochecknoglobals // a constant
 func Transitions() []Transition { return slices.Clone(transitions) }
 
 // satisfied reports whether a trigger has nothing left to do. The answer is then a success, so that a retry is safe. An
-// agent that sleeps is not paused yet for whoever wants that nothing else wakes it.
+// agent that sleeps is not paused yet for whoever wants that nothing else wakes it, and one that billing paused is not
+// for an owner who wants that no payment resumes it.
 func (a Agent) satisfied(t Trigger) bool {
-	return slices.Contains(satisfiedStatuses(t), a.Status) && (!a.Asleep() || t != Pause && t != Withhold)
+	return slices.Contains(satisfiedStatuses(t), a.Status) && (!a.Asleep() || t != Pause && t != Withhold) &&
+		(a.StatusReason != Billing || t != Pause)
 }
 
 // satisfiedStatuses lists the statuses in which a trigger has nothing left to do.

@@ -359,3 +359,32 @@ func TestAct_WithholdPausesEveryAgentThatHasOrWantsAPod(t *testing.T) {
 		}
 	}
 }
+
+// Billing resumes what it paused once that is paid. An owner who pauses such an agent does not want it back then.
+func TestAct_PauseOfAWithheldAgentOutlastsThePayment(t *testing.T) {
+	t.Parallel()
+	a := in(agent.Running)
+	for _, step := range []struct {
+		trigger    agent.Trigger
+		reason     agent.StatusReason
+		wantReason agent.StatusReason
+		wantPause  bool // whether the agent can be paused then
+	}{
+		{trigger: agent.Withhold, reason: agent.Billing, wantReason: agent.Billing, wantPause: true},
+		{trigger: agent.Pause, reason: agent.Manual, wantReason: agent.Manual},
+		{trigger: agent.Withhold, reason: agent.Billing, wantReason: agent.Manual},
+	} {
+		err := a.Act(step.trigger, step.reason, at(1))
+		if err != nil || a.Status != agent.Paused || a.StatusReason != step.wantReason {
+			t.Errorf("%s: %s (%s), error %v, want paused (%s)", step.trigger, a.Status, a.StatusReason, err,
+				step.wantReason)
+		}
+		if got := slices.Contains(a.AllowedActions(), agent.Pause); got != step.wantPause {
+			t.Errorf("%s: pause is an allowed action: %t, want %t", step.trigger, got, step.wantPause)
+		}
+	}
+	before := a.Clone()
+	if err := a.Act(agent.Pause, agent.Manual, at(2)); err != nil || !a.Equal(before) {
+		t.Errorf("a second pause: error %v, want none and no change", err)
+	}
+}
