@@ -121,11 +121,19 @@ func (s *AuditSeals) Seals(ctx context.Context, organizationID string) iter.Seq2
 	}
 }
 
-// LatestSeals implements seal.Store. It reads one seal in a call, because a sealer rarely needs a second one.
+// LatestSeals implements seal.Store. It reads one seal in a call, because a sealer rarely needs a second one. Firestore
+// deletes those that have expired in any order, so the newest one that is left may be older than the head.
 func (s *AuditSeals) LatestSeals(ctx context.Context, organizationID string) iter.Seq2[seal.Seal, error] {
 	return func(yield func(seal.Seal, error) bool) {
 		sealed := false
 		for found, err := range s.seals(ctx, organizationID, gcp.Desc, 1) {
+			if err == nil && !sealed && !s.client.now().Before(found.ExpiresAt) {
+				head, _, err := s.head(ctx, organizationID)
+				if err != nil || head.Sequence > found.Sequence {
+					yield(head, err)
+					return
+				}
+			}
 			if !yield(found, err) {
 				return
 			}

@@ -365,3 +365,22 @@ func TestAuditSeals_KeepTheHeadOfAChain(t *testing.T) {
 		}
 	}
 }
+
+// TestAuditSeals_GoOnFromTheHeadWhereOlderOnesAreLeft deletes the newest of the seals that have expired first:
+// Firestore deletes them in any order.
+func TestAuditSeals_GoOnFromTheHeadWhereOlderOnesAreLeft(t *testing.T) {
+	t.Parallel()
+	c, id := open(t, "", Options{}), agenttest.ID()
+	seals := newSeals(t, id, 3)
+	expired := openAt(t, c.project(), seals[2].ExpiresAt.Add(time.Hour)).AuditSeals()
+	createSeals(t, expired, seals...)
+	if got := yielded(t, expired.LatestSeals(t.Context(), id)); len(got) != 3 {
+		t.Errorf("%d seals while Firestore has deleted none, want 3", len(got))
+	}
+	_, err := c.collection(sealCollection).Doc(sealID(id, seals[2].Sequence)).Delete(t.Context())
+	must(t, err)
+	got := yielded(t, expired.LatestSeals(t.Context(), id))
+	if want := []seal.Seal{seals[2].Head()}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the newest seals are %+v, want the head %+v", got, want)
+	}
+}

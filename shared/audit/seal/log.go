@@ -21,8 +21,9 @@ type Store interface {
 	// Organizations lists at most limit ids of organizations whose plan lets them read their log, in order, starting
 	// after the given id. Errors: Unavailable.
 	Organizations(ctx context.Context, after string, limit int) ([]string, error)
-	// LatestSeals iterates over an organization's seals, the newest first, with those that have expired. If all are
-	// deleted, it has the newest one as a head: without leaves and without the seal before.
+	// LatestSeals iterates over an organization's seals, the newest first, with those that have expired. If the newest
+	// one is deleted, as all before it may be, it has that one only, as a head: without leaves and without the seal
+	// before.
 	LatestSeals(ctx context.Context, organizationID string) iter.Seq2[Seal, error]
 	// Create stores a seal, and in the same commit its head, which never expires. created is false if there is another
 	// seal with its sequence. Errors: Unavailable.
