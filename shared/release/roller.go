@@ -30,9 +30,10 @@ type Roller struct {
 
 const (
 	// stepsPerRun bounds the commits of a run. The next run goes on a minute later.
-	stepsPerRun = 20
-	// changesPerStep bounds the agents that one commit changes.
-	changesPerStep = 50
+	stepsPerRun = 50
+	// MaxChanges bounds the agents that one commit changes. A record may have 400 KiB, and Firestore takes 10 MiB in a
+	// request.
+	MaxChanges = 20
 	// visitPage is how many agents one read lists, and maxWatched how many a release watches.
 	visitPage  = 500
 	maxWatched = 2000

@@ -101,7 +101,7 @@ func (o *Roller) loadMetrics(ctx context.Context, agents []agent.Agent) (map[str
 
 // count writes the verdicts about some agents.
 func (o *Roller) count(ctx context.Context, r Release, seen *watch) (*Release, error) {
-	some := seen.judged[:min(len(seen.judged), changesPerStep)]
+	some := seen.judged[:min(len(seen.judged), MaxChanges)]
 	changes := make([]Change, len(some))
 	for i, j := range some {
 		var err error

@@ -96,7 +96,7 @@ func (o *Roller) move(ctx context.Context, r Release, seen *watch) (*Release, er
 		return o.setDefault(ctx, r)
 	}
 	watching := int64(len(seen.agents))
-	room := min(r.quota()-r.Counts.Moved, changesPerStep, r.Limit()-watching, maxWatched-watching)
+	room := min(r.quota()-r.Counts.Moved, MaxChanges, r.Limit()-watching, maxWatched-watching)
 	if room <= 0 {
 		return nil, nil //nolint:nilnil // the release watches as many agents as it can
 	}
@@ -233,7 +233,7 @@ func (o *Roller) wayBack(ctx context.Context, r Release, seen *watch) (*Release,
 	if r.Lap.Ended {
 		return o.endWayBack(ctx, r, seen)
 	}
-	if room = min(room, changesPerStep); room <= 0 {
+	if room = min(room, MaxChanges); room <= 0 {
 		return nil, nil //nolint:nilnil // enough agents are on their way back
 	}
 	lap, found, err := o.visit(ctx, r, r.Lap, room, func(a agent.Agent, lap *Lap) bool {
@@ -276,7 +276,7 @@ func (r Release) turnAround(watched []agent.Agent) (back []agent.Agent, room int
 	}
 	some := running[:max(0, min(int64(len(running)), room))]
 	back, room = append(back, some...), room-int64(len(some))
-	return back[:min(len(back), changesPerStep)], room
+	return back[:min(len(back), MaxChanges)], room
 }
 
 // returns reports whether an agent must go back when the release is reverted: the release has moved it, or it has taken
