@@ -47,6 +47,7 @@ func webhookFields(w *webhook.Webhook) fields {
 		{"lanes", array(&w.Lanes, laneFields)},
 		{"requests", texts(&w.Requests)},
 		{"failing_since", timestamp(&w.FailingSince)},
+		{"failed_at", timestamp(&w.FailedAt)},
 		{"due_at", timestamp(&w.DueAt)},
 		{"lease_holder", text(&w.LeaseHolder)},
 		{"lease_until", timestamp(&w.LeaseUntil)},

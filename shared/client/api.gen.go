@@ -1199,7 +1199,7 @@ type CreatedWebhook struct {
 	// DisabledReason Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver answered 410. Null if it is enabled.
 	DisabledReason *string `json:"disabled_reason"`
 
-	// FailingSince The first failure since the last success; null if the latest attempt succeeded.
+	// FailingSince The first failure since the last success, or since three days without an attempt; null if the latest attempt succeeded.
 	FailingSince *time.Time `json:"failing_since"`
 	ID           string     `json:"id"`
 
@@ -1952,7 +1952,7 @@ type RotatedWebhook struct {
 	// DisabledReason Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver answered 410. Null if it is enabled.
 	DisabledReason *string `json:"disabled_reason"`
 
-	// FailingSince The first failure since the last success; null if the latest attempt succeeded.
+	// FailingSince The first failure since the last success, or since three days without an attempt; null if the latest attempt succeeded.
 	FailingSince *time.Time `json:"failing_since"`
 
 	// FormerSecretsUntil Until then, deliveries are signed with the former secret, too; after several rotations, with up to three former ones, each until its own end.
@@ -2169,7 +2169,7 @@ type Webhook struct {
 	// DisabledReason Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver answered 410. Null if it is enabled.
 	DisabledReason *string `json:"disabled_reason"`
 
-	// FailingSince The first failure since the last success; null if the latest attempt succeeded.
+	// FailingSince The first failure since the last success, or since three days without an attempt; null if the latest attempt succeeded.
 	FailingSince *time.Time    `json:"failing_since"`
 	ID           string        `json:"id"`
 	Status       WebhookStatus `json:"status"`

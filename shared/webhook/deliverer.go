@@ -44,7 +44,8 @@ const (
 	maxConcurrent = 8
 	// maxFailures in a row without a success mean that the receiver is down.
 	maxFailures = 3
-	// maxFailing is how long a webhook may fail without a success before it is disabled.
+	// maxFailing is how long a webhook may fail without a success before it is disabled. After as long without an
+	// attempt, what failed before says nothing.
 	maxFailing = 72 * time.Hour
 	// heartbeat is the longest time between two runs. It finds events whose nudge was lost.
 	heartbeat = 15 * time.Minute
@@ -247,6 +248,7 @@ func (r *run) commit(ctx context.Context, done Done) error {
 			return errSettings
 		}
 		w.Position, w.Lanes, w.FailingSince = r.w.Position, slices.Clone(r.w.Lanes), r.w.FailingSince
+		w.FailedAt = r.w.FailedAt
 		if r.disable != "" {
 			w.Disable(r.disable)
 		}

@@ -178,6 +178,29 @@ func TestDeliver_GivesUpAfterEightAttemptsAndGoesOn(t *testing.T) {
 	}
 }
 
+// TestDeliver_CountsNoTimeWithoutAttempts: the receiver was down for the last event, a month before the next one.
+func TestDeliver_CountsNoTimeWithoutAttempts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answer = down
+	w.happen("a")
+	for w.deliver(); len(w.record().Lanes) > 0; w.deliver() {
+		w.wait(w.record().DueAt.Sub(w.clock()))
+	}
+	w.wait(30 * 24 * time.Hour)
+	last := w.happen("a")
+	w.deliver()
+	if r := w.record(); r.Status != webhook.Enabled {
+		t.Fatalf("after a month without events, one failure disables the webhook (%s)", r.DisabledReason)
+	}
+	w.answer = nil
+	w.wait(time.Hour)
+	w.deliver()
+	if got := w.takenFrom("a"); !slices.Equal(got, []string{string(last)}) {
+		t.Errorf("the receiver took %v, want the last event", got)
+	}
+}
+
 func TestDeliver_DisablesAfterThreeDaysOfFailures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

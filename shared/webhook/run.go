@@ -103,11 +103,12 @@ func (r *run) attempt(ctx context.Context, e event.Event) (result Result, at tim
 	case result.HTTPStatus == http.StatusGone:
 		r.failures++
 		r.disable = DisabledGone
-	case r.w.FailingSince.IsZero():
+	case r.w.FailingSince.IsZero(), !r.w.FailedAt.IsZero() && at.Sub(r.w.FailedAt) >= maxFailing:
 		r.failures++
-		r.w.FailingSince = at
+		r.w.FailingSince, r.w.FailedAt = at, at
 	default:
 		r.failures++
+		r.w.FailedAt = at
 		if at.Sub(r.w.FailingSince) >= maxFailing {
 			r.disable = cmp.Or(r.disable, DisabledFailing)
 		}

@@ -16,7 +16,7 @@ type View struct {
 	Description    string       `json:"description" jsonschema:"A text for people."`
 	Status         Status       `json:"status" jsonschema:"Whether events are delivered."`
 	DisabledReason *string      `json:"disabled_reason" jsonschema:"Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver answered 410. Null if it is enabled."`
-	FailingSince   *time.Time   `json:"failing_since" jsonschema:"The first failure since the last success; null if the latest attempt succeeded."`
+	FailingSince   *time.Time   `json:"failing_since" jsonschema:"The first failure since the last success, or since three days without an attempt; null if the latest attempt succeeded."`
 	CreatedAt      time.Time    `json:"created_at"`
 	UpdatedAt      time.Time    `json:"updated_at"`
 	CreatedBy      string       `json:"created_by" jsonschema:"The id of the user or API key that created the webhook."`

@@ -68,8 +68,11 @@ type Webhook struct {
 	Lanes []Lane
 	// Requests are the ids of deliveries that clients asked for: tests, and repeats of earlier deliveries.
 	Requests []string
-	// FailingSince is the first failure since the last success; zero if the last attempt succeeded.
+	// FailingSince is the first failure since the last success, or since maxFailing without an attempt; zero if the
+	// last attempt succeeded.
 	FailingSince time.Time
+	// FailedAt is the latest failure. Former releases recorded none.
+	FailedAt time.Time
 	// DueAt is when a worker must look at the webhook, whether or not there is a nudge; zero for never.
 	DueAt time.Time
 	// LeaseHolder is the run that works on the webhook until LeaseUntil.

@@ -795,7 +795,10 @@ export interface CreatedWebhook {
    * answered 410. Null if it is enabled.
    */
   disabled_reason: string | null;
-  /** The first failure since the last success; null if the latest attempt succeeded. */
+  /**
+   * The first failure since the last success, or since three days without an attempt; null if the latest attempt
+   * succeeded.
+   */
   failing_since: string | null;
   created_at: string;
   updated_at: string;
@@ -1583,7 +1586,10 @@ export interface RotatedWebhook {
    * answered 410. Null if it is enabled.
    */
   disabled_reason: string | null;
-  /** The first failure since the last success; null if the latest attempt succeeded. */
+  /**
+   * The first failure since the last success, or since three days without an attempt; null if the latest attempt
+   * succeeded.
+   */
   failing_since: string | null;
   created_at: string;
   updated_at: string;
@@ -1818,7 +1824,10 @@ export interface Webhook {
    * answered 410. Null if it is enabled.
    */
   disabled_reason: string | null;
-  /** The first failure since the last success; null if the latest attempt succeeded. */
+  /**
+   * The first failure since the last success, or since three days without an attempt; null if the latest attempt
+   * succeeded.
+   */
   failing_since: string | null;
   created_at: string;
   updated_at: string;

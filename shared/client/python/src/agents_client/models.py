@@ -988,7 +988,9 @@ class CreatedWebhook(Model):
     receiver answered 410. Null if it is enabled.
     """
     failing_since: datetime | None
-    """The first failure since the last success; null if the latest attempt succeeded."""
+    """The first failure since the last success, or since three days without an attempt; null if the latest attempt
+    succeeded.
+    """
     created_at: datetime
     updated_at: datetime
     created_by: str
@@ -1849,7 +1851,9 @@ class RotatedWebhook(Model):
     receiver answered 410. Null if it is enabled.
     """
     failing_since: datetime | None
-    """The first failure since the last success; null if the latest attempt succeeded."""
+    """The first failure since the last success, or since three days without an attempt; null if the latest attempt
+    succeeded.
+    """
     created_at: datetime
     updated_at: datetime
     created_by: str
@@ -2018,7 +2022,9 @@ class Webhook(Model):
     receiver answered 410. Null if it is enabled.
     """
     failing_since: datetime | None
-    """The first failure since the last success; null if the latest attempt succeeded."""
+    """The first failure since the last success, or since three days without an attempt; null if the latest attempt
+    succeeded.
+    """
     created_at: datetime
     updated_at: datetime
     created_by: str
