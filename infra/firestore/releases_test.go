@@ -2,6 +2,8 @@ package firestore
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -32,6 +34,25 @@ func TestReleases_Conform(t *testing.T) {
 			},
 		}
 	})
+}
+
+// TestReleases_AStepFitsIntoARequest has agents with as much text as clients may store in them.
+func TestReleases_AStepFitsIntoARequest(t *testing.T) {
+	t.Parallel()
+	const mostOfARequest = 10 << 20 // what Firestore takes
+	text := func(bytes int) string { return strings.Repeat("x", bytes) }
+	a := agenttest.FullAgent(agenttest.Now())
+	a.Config = json.RawMessage(`{"text":"` + text(agent.MaxConfigBytes-11) + `"}`)
+	a.Env = []agent.EnvVar{{Key: "TEXT", Value: text(agent.MaxEnvBytes)}}
+	a.Files = []agent.File{{Path: "/config/text", Content: text(agent.MaxFilesBytes)}}
+	a.Schedules = []agent.Schedule{{ScheduleTerms: agent.ScheduleTerms{
+		ID: "text", Cron: "0 9 * * *", Timezone: "Etc/UTC", Body: text(agent.MaxScheduleBodiesBytes),
+	}}}
+	encoded, err := json.Marshal(encodeAgent(a, "a write"))
+	must(t, err)
+	if all := len(encoded) * release.MaxChanges; all > mostOfARequest {
+		t.Errorf("a step with %d large agents has %d bytes, want at most %d", release.MaxChanges, all, mostOfARequest)
+	}
 }
 
 // TestReleases_CreateUnderFaults fails every call of a creation. An answer names no release that does not exist.

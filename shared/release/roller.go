@@ -31,8 +31,8 @@ type Roller struct {
 const (
 	// stepsPerRun bounds the commits of a run. The next run goes on a minute later.
 	stepsPerRun = 50
-	// MaxChanges bounds the agents that one commit changes. A record may have 400 KiB, and Firestore takes 10 MiB in a
-	// request.
+	// MaxChanges bounds the agents that one commit changes. A record may have 300 KiB of text, and Firestore takes
+	// 10 MiB in a request.
 	MaxChanges = 20
 	// visitPage is how many agents one read lists, and maxWatched how many a release watches.
 	visitPage  = 500

@@ -4,11 +4,9 @@ package releasetest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +46,6 @@ func Test(t *testing.T, open func(*testing.T) Fixture) {
 		"agents in the order of their ids":              inOrder,
 		"unknown releases":                              unknown,
 		"a release without agents is a commit, as well": noAgents,
-		"as many large agents as a step changes":        largeAgents,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -376,26 +373,4 @@ func noAgents(t *testing.T, f Fixture) {
 	got, err := f.Processes[0].Get(t.Context(), r.ID)
 	must(t, err)
 	wantSame(t, "the release", got, saved)
-}
-
-// largeAgents has agents with as much text as clients may store in them.
-func largeAgents(t *testing.T, f Fixture) {
-	r := f.create(t, "assistant")
-	text := func(bytes int) string { return strings.Repeat("x", bytes) }
-	var changes []release.Change
-	for range release.MaxChanges {
-		a, err := f.Records.Update(t.Context(), f.CreateAgent(t.Context(), t), func(a *agent.Agent) {
-			a.Config = json.RawMessage(`{"text":"` + text(agent.MaxConfigBytes-11) + `"}`)
-			a.Env = []agent.EnvVar{{Key: "TEXT", Value: text(agent.MaxEnvBytes)}}
-			a.Files = []agent.File{{Path: "/config/text", Content: text(agent.MaxFilesBytes)}}
-			a.Schedules = []agent.Schedule{{ScheduleTerms: agent.ScheduleTerms{
-				ID: "text", Cron: "0 9 * * *", Timezone: "Etc/UTC", Body: text(agent.MaxScheduleBodiesBytes),
-			}}}
-		})
-		must(t, err)
-		changes = append(changes, moved(t, a, r))
-	}
-	if _, err := f.Processes[0].Save(t.Context(), r, changes); err != nil {
-		t.Errorf("a step with %d large agents: %v", len(changes), err)
-	}
 }
