@@ -113,10 +113,14 @@ func (o Organization) Limits() (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
+	return limitsOf(p), nil
+}
+
+func limitsOf(p plan.Plan) Usage {
 	return Usage{
 		Agents: p.MaxAgents, CPUMillis: p.MaxAgents * p.CPULimitMillicores, MemoryBytes: p.MaxAgents * p.MemoryBytes(),
 		StorageBytes: p.MaxAgents * p.StorageBytes(), APIKeys: p.MaxAPIKeys,
-	}, nil
+	}
 }
 
 // MaxWebhooks is how many webhooks the organization's plan allows.
@@ -160,7 +164,7 @@ func (o Organization) CheckMayStart() error {
 	}
 	limits.APIKeys = o.Usage.APIKeys // too many API keys do not prevent agents
 	for _, e := range o.Usage.Excesses(limits) {
-		return o.errLimitReached(e.Limit, e.Current, e.Max)
+		return o.errLimitReached(e, o.Usage)
 	}
 	return nil
 }
@@ -188,7 +192,7 @@ func (o *Organization) AddUsage(change Usage) error {
 		{"storage_bytes", change.StorageBytes, after.StorageBytes, limits.StorageBytes, count},
 	} {
 		if d.change > 0 && d.after > d.max {
-			return o.errLimitReached(d.name, d.show(d.after-d.change), d.show(d.max))
+			return o.errLimitReached(Excess{d.name, d.show(d.after - d.change), d.show(d.max)}, after)
 		}
 	}
 	o.Usage = after
@@ -221,13 +225,25 @@ func (o *Organization) CountExport(limit ratelimit.Limit, bytes int64, now time.
 	return d.Err()
 }
 
-func (o Organization) errLimitReached(limit string, current, max any) error {
-	meta := map[string]any{"limit": limit, "current": current, "max": max, "plan": o.Plan}
+// errLimitReached is the refusal because of a limit. It names the smallest plan that has room for a usage.
+func (o Organization) errLimitReached(e Excess, needed Usage) error {
+	meta := map[string]any{"limit": e.Limit, "current": e.Current, "max": e.Max, "plan": o.Plan}
 	if p, err := plan.Get(o.Plan); err == nil {
-		meta["upgrade_to"] = p.Next()
+		meta["upgrade_to"] = upgradeFor(needed, p)
 	}
 	return fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
-		"The %s plan's limit for %s is reached. Delete an agent or upgrade the plan.", o.Plan, limit).WithMeta(meta)
+		"The %s plan's limit for %s is reached. Delete an agent or upgrade the plan.", o.Plan, e.Limit).WithMeta(meta)
+}
+
+// upgradeFor returns the smallest plan above another one that has room for agents, or "" if none has.
+func upgradeFor(needed Usage, above plan.Plan) plan.ID {
+	needed.APIKeys = 0
+	for _, p := range plan.All() {
+		if !p.Fits(above) && len(needed.Excesses(limitsOf(p))) == 0 {
+			return p.ID
+		}
+	}
+	return ""
 }
 
 // EndsKnown is how long a process goes by what it read about the end of a user's sessions.

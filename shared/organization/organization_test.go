@@ -17,11 +17,16 @@ func TestOrganization_AddUsageRefusesMoreThanThePlan(t *testing.T) {
 		used, change organization.Usage
 		plan         plan.ID // empty for that of a new organization
 		wantLimit    string  // the limit that refuses the change; empty if it is accepted
+		wantUpgrade  plan.ID // the plan that the refusal names; empty for the next one
 	}{
 		"first agent": {used: organization.Usage{}, change: one, wantLimit: ""},
 		"second agent": {
 			used: one, change: one,
 			wantLimit: "agents",
+		},
+		"an agent more than two plans allow": {
+			used: organization.Usage{Agents: 5}, change: one,
+			wantLimit: "agents", wantUpgrade: plan.Pro,
 		},
 		"too much CPU": {
 			used: organization.Usage{CPUMillis: 100}, change: organization.Usage{CPUMillis: 401},
@@ -64,13 +69,35 @@ func TestOrganization_AddUsageRefusesMoreThanThePlan(t *testing.T) {
 			if got := e.Meta["limit"]; got != c.wantLimit {
 				t.Errorf("limit = %v, want %s", got, c.wantLimit)
 			}
-			if got := e.Meta["upgrade_to"]; got != plan.Starter {
-				t.Errorf("upgrade_to = %v, want %s", got, plan.Starter)
+			if got, want := e.Meta["upgrade_to"], cmp.Or(c.wantUpgrade, plan.Starter); got != want {
+				t.Errorf("upgrade_to = %v, want %s", got, want)
 			}
 			if o.Usage != c.used {
 				t.Errorf("Usage = %+v after a refused change, want %+v", o.Usage, c.used)
 			}
 		})
+	}
+}
+
+func TestOrganization_CheckMayStartNamesAPlanWithRoom(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		used organization.Usage
+		want plan.ID
+	}{
+		"a plan that was paid":     {used: organization.Usage{Agents: 8, APIKeys: 1000}, want: plan.Pro},
+		"large agents":             {used: organization.Usage{Agents: 2, MemoryBytes: 100 << 30}, want: plan.Business},
+		"more than any plan":       {used: organization.Usage{Agents: 1000}, want: ""},
+		"more than the present":    {used: organization.Usage{Agents: 2}, want: plan.Starter},
+		"storage of a larger plan": {used: organization.Usage{StorageBytes: 60 << 30}, want: plan.Startup},
+		"a little CPU":             {used: organization.Usage{CPUMillis: 501}, want: plan.Starter},
+	} {
+		o := organization.New("o", time.Now())
+		o.Usage = c.used
+		e := fault.From(o.CheckMayStart())
+		if e == nil || e.Kind != fault.PaymentRequired || e.Meta["upgrade_to"] != c.want {
+			t.Errorf("%s: %+v, want an error with upgrade_to %q", name, e, c.want)
+		}
 	}
 }
 
