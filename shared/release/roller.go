@@ -15,8 +15,8 @@ import (
 // with the agents that it changes, which fails if another one came first.
 //
 // A run without a release costs one query. With one, it reads the agents that the release watches, and each agent of
-// the fleet about three times in all: to survey, to move and to check. It reads the metrics of an agent that it moves
-// before the move and after the soak.
+// the fleet at least three times in all: to survey, to move and to check. A step lists more agents than it moves. It
+// reads the metrics of an agent that it moves before the move and after the soak.
 type Roller struct {
 	Releases Store
 	Agents   Agents
