@@ -1,13 +1,7 @@
 package agentctl
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -151,60 +145,19 @@ func (t *tool) exportAudit() *cobra.Command {
 					return err
 				}
 			}
-			return t.exportLines(cmd.Context(), api, exportPath+"?"+exportQuery(p).Encode(),
-				func(entry json.RawMessage) any { return entry })
+			var entry json.RawMessage // seals cover the fields that this tool does not know, too
+			for _, err := range api.ExportAuditLog(cmd.Context(), p, client.RawLine(&entry)) {
+				if err == nil {
+					err = t.printJSON(entry, "")
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
 	filter.define(c.Flags())
 	c.Flags().BoolVar(&withSeals, "with-seals", false, "begin with the seals of the log; needs the whole log")
 	return c
-}
-
-// exportPath and sealsPath are where the API has the entries and the seals, one object a line.
-const (
-	exportPath = "/api/v1/organizations/current/audit-log/export"
-	sealsPath  = "/api/v1/organizations/current/audit-log/seals"
-)
-
-// exportQuery returns the parameters that are set.
-func exportQuery(p client.ExportAuditLogParams) url.Values {
-	query := url.Values{}
-	for name, value := range map[string]string{
-		"actor_id": p.ActorID, "action": p.Action, "target_id": p.TargetID, "outcome": p.Outcome,
-	} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	for name, at := range map[string]time.Time{"from": p.From, "to": p.To} {
-		if !at.IsZero() {
-			query.Set(name, at.UTC().Format(time.RFC3339Nano))
-		}
-	}
-	return query
-}
-
-// exportLines writes the objects of an answer as they arrive, each as line returns it. They keep the fields that only a
-// later API has: seals cover them, and a file without them would not agree with its seals.
-func (t *tool) exportLines(
-	ctx context.Context, api *client.Client, path string, line func(object json.RawMessage) any,
-) error {
-	res, err := api.Do(ctx, http.MethodGet, path, nil, client.RequestHeader("Accept", "application/x-ndjson"))
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close() //nolint:errcheck // the answer was read
-	for d := json.NewDecoder(res.Body); ; {
-		var object json.RawMessage
-		err := d.Decode(&object)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("a line of the answer cannot be read: %w", err)
-		}
-		if err := t.printJSON(line(object), ""); err != nil {
-			return err
-		}
-	}
 }

@@ -19,11 +19,18 @@ import (
 // exportSeals writes the seals of the log as lines of an export. It reads them before the entries, so that the export
 // has every entry of its seals.
 func (t *tool) exportSeals(cmd *cobra.Command, api *client.Client) error {
-	return t.exportLines(cmd.Context(), api, sealsPath, func(s json.RawMessage) any {
-		return struct {
-			Seal json.RawMessage `json:"seal"`
-		}{s}
-	})
+	var line struct {
+		Seal json.RawMessage `json:"seal"`
+	}
+	for _, err := range api.ExportAuditSeals(cmd.Context(), client.RawLine(&line.Seal)) {
+		if err == nil {
+			err = t.printJSON(line, "")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *tool) verifyAudit() *cobra.Command {

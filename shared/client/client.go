@@ -8,6 +8,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -129,6 +130,7 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	header         http.Header
 	responseHeader *http.Header
+	line           *json.RawMessage
 	rehearsal      *Rehearsal
 }
 
@@ -152,6 +154,12 @@ func IfMatch(etag string) CallOption {
 // ResponseHeader stores the header of a successful response, such as ETag and X-Request-Id.
 func ResponseHeader(h *http.Header) CallOption {
 	return func(o *callOptions) { o.responseHeader = h }
+}
+
+// RawLine stores each line of an answer of lines as the API sent it, before the line's object is returned: it has fields
+// that only a later API knows, too.
+func RawLine(line *json.RawMessage) CallOption {
+	return func(o *callOptions) { o.line = line }
 }
 
 // DryRun rehearses a call that creates or changes an agent: the API checks everything and changes nothing. It stores in

@@ -106,6 +106,8 @@ type request struct {
 	rehearsal *Rehearsal
 	// answered gets the header of the answer; nil if the caller does not need it.
 	answered *http.Header
+	// line gets each line of the answer; nil if the caller does not need it.
+	line *json.RawMessage
 	// patience is how long to wait for an answer.
 	patience time.Duration
 	// refreshed is true once the token was replaced for this call.
@@ -176,7 +178,7 @@ func (c *Client) request(method, path string, body []byte, options []CallOption)
 	}
 	return &request{
 		method: method, target: c.base.String() + path, body: body, header: o.header, answered: o.responseHeader,
-		rehearsal: o.rehearsal, patience: patience,
+		line: o.line, rehearsal: o.rehearsal, patience: patience,
 	}, nil
 }
 
