@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 // respond returns the answer to a message from an address, or nil for none. It holds messages of unknown addresses.
@@ -46,7 +48,7 @@ func (g *Gate) servePackets(ctx context.Context, c net.PacketConn) error {
 		if err != nil {
 			return fmt.Errorf("read queries: %w", err)
 		}
-		address := sourceOf(from)
+		address := intake.AddressOf(from)
 		if _, ok := g.o.Policies.Lookup(address); ok {
 			if answer := g.respond(ctx, address, buffer[:n]); answer != nil {
 				_, _ = c.WriteTo(answer, from) // a lost answer is asked for again

@@ -17,13 +17,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httputil"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 // Gate serves the agents of a cell.
@@ -39,8 +39,8 @@ type Gate struct {
 	proxy   *httputil.ReverseProxy
 	// brokered has the connections whose TLS the gate terminates.
 	brokered         handover
-	requests, memory atomic.Int64 // of the requests in flight
-	hellos           helloMemory  // of those that arrive
+	requests, memory atomic.Int64  // of the requests in flight
+	hellos           intake.Shares // the memory of those that arrive
 	draining         atomic.Bool
 	// failures bounds log lines.
 	failures *rate.Limiter
@@ -56,7 +56,7 @@ func New(o Options) (*Gate, error) {
 	}
 	g := &Gate{o: o, brokered: newHandover(), failures: rate.NewLimiter(failureLogs, failureLogs)}
 	g.metrics = newMetrics(g)
-	g.hellos.ofAddress = map[netip.Addr]int64{}
+	g.hellos.Budget = maxHellos
 	g.links.init(g)
 	g.waiting.init(o.Limits)
 	g.tenants.init(g)

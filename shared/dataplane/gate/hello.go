@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
-	"sync"
 	"time"
 
 	"agents.example/controlplane/shared/egress"
@@ -31,30 +29,10 @@ const (
 // errHellos means that the hellos of all connections take too much memory.
 var errHellos = errors.New("too many large hellos")
 
-// helloMemory is what the hellos that arrive take, of all connections and of those of each address.
-type helloMemory struct {
-	mu        sync.Mutex
-	all       int64
-	ofAddress map[netip.Addr]int64
-}
-
-// add counts more bytes of an address, and reports whether there is room for them. As with connections, an address gets
-// more only while it has less than is free.
-func (m *helloMemory) add(address netip.Addr, more int64) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.all += more
-	of := m.ofAddress[address] + more
-	if m.ofAddress[address] = of; of == 0 {
-		delete(m.ofAddress, address)
-	}
-	return more <= 0 || of <= maxHellos-m.all+more
-}
-
 // hold counts the bytes of a connection's hello, until release or Close.
 func (k *link) hold(bytes int) error {
 	cost := int64(max(0, bytes-freeHello) * helloCopies)
-	if more := cost - k.held.Swap(cost); more != 0 && !k.owner.gate.hellos.add(k.address, more) {
+	if more := cost - k.held.Swap(cost); more != 0 && !k.owner.gate.hellos.Add(k.address, more) {
 		return errHellos
 	}
 	return nil
@@ -63,7 +41,7 @@ func (k *link) hold(bytes int) error {
 // release means that the hello, or the header of a request, is in memory no more.
 func (k *link) release() {
 	if held := k.held.Swap(0); held != 0 {
-		k.owner.gate.hellos.add(k.address, -held)
+		k.owner.gate.hellos.Add(k.address, -held)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"agents.example/controlplane/shared/dataplane/intake"
 	"agents.example/controlplane/shared/egress"
 )
 
@@ -79,7 +80,7 @@ func (l listener) Accept() (net.Conn, error) {
 
 // add returns the link of a connection, or nil if there are too many.
 func (s *links) add(c net.Conn) *link {
-	address := sourceOf(c.RemoteAddr())
+	address := intake.AddressOf(c.RemoteAddr())
 	k := &link{Conn: c, owner: s, address: address}
 	k.usedAt.Store(time.Now().UnixNano())
 	if s.enter(k) {
@@ -104,17 +105,6 @@ func (s *links) enter(k *link) bool {
 	s.open[k] = struct{}{}
 	s.ofAddress[k.address]++
 	return true
-}
-
-func sourceOf(from net.Addr) netip.Addr {
-	switch a := from.(type) {
-	case *net.TCPAddr:
-		return a.AddrPort().Addr().Unmap().WithZone("")
-	case *net.UDPAddr:
-		return a.AddrPort().Addr().Unmap().WithZone("")
-	default:
-		return netip.Addr{}
-	}
 }
 
 func (s *links) count() int {

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,8 +29,7 @@ type Limits struct {
 	Connections int
 	// Unfinished bounds the cost of all headers that are arriving, without FreeCost of each.
 	Unfinished int64
-	// Shared means that the address of a connection is its client's. A client may have more unfinished headers only
-	// while it has less than is free, so that few clients leave room for the others.
+	// Shared means that the address of a connection is its client's, so that Unfinished is divided as Shares divides.
 	Shared bool
 	// HTTP2 admits connections that begin with the preface of HTTP/2, and does not count what they send.
 	HTTP2 bool
@@ -42,16 +40,13 @@ type Listener struct {
 	net.Listener
 	limits     Limits
 	open       atomic.Int64
-	unfinished atomic.Int64
-
-	mu sync.Mutex
-	// ofAddress has what of unfinished each address has, if limits.Shared.
-	ofAddress map[netip.Addr]int64
+	unfinished atomic.Int64 // of all addresses, unless limits.Shared
+	shares     Shares       // of each, if limits.Shared
 }
 
 // Listen bounds the connections of a listener. They belong to a server that Bound has prepared.
 func Listen(l net.Listener, limits Limits) *Listener {
-	return &Listener{Listener: l, limits: limits, ofAddress: map[netip.Addr]int64{}}
+	return &Listener{Listener: l, limits: limits, shares: Shares{Budget: limits.Unfinished}}
 }
 
 type connKey struct{}
@@ -181,18 +176,10 @@ func (c *conn) hold(share int64) bool {
 
 // add counts more of the unfinished headers of an address, and reports whether there is room for it.
 func (l *Listener) add(from net.Addr, more int64) bool {
-	all, most := l.unfinished.Add(more), l.limits.Unfinished
-	if !l.limits.Shared {
-		return all <= most
+	if l.limits.Shared {
+		return l.shares.Add(AddressOf(from), more)
 	}
-	at, _ := netip.ParseAddrPort(from.String())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	of := l.ofAddress[at.Addr()] + more
-	if l.ofAddress[at.Addr()] = of; of == 0 {
-		delete(l.ofAddress, at.Addr())
-	}
-	return of <= most-all+more
+	return l.unfinished.Add(more) <= l.limits.Unfinished
 }
 
 const (
