@@ -30,7 +30,8 @@ smoke_key=$environment-smoke-api-key
 	echo "terraform/terraform.tfvars: those of the last deployment"
 # Settings of another deployment would give this one's deployer the project of that one's cells.
 if [ -e terraform.tfvars ]; then
-	setting() { sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\([^\"]*\)\".*/\1/p" terraform.tfvars; }
+	# shellcheck source=settings.sh
+	. ./settings.sh
 	for pair in "project_id $project" "region $region" "environment $environment"; do
 		[ "$(setting "${pair% *}")" = "${pair#* }" ] ||
 			{ echo "terraform/terraform.tfvars is not of ${pair#* }: see ${pair% *}. Nothing was created." >&2; exit 1; }

@@ -50,8 +50,8 @@ submit() {
 		--service-account="projects/$project/serviceAccounts/$environment-$account@$project.iam.gserviceaccount.com" \
 		--substitutions="_ENVIRONMENT=$environment,$substitutions" "$@"
 }
-# setting prints the value of a setting that is a text.
-setting() { sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\([^\"]*\)\".*/\1/p" terraform/terraform.tfvars; }
+# shellcheck source=settings.sh
+. terraform/settings.sh
 # pinned prints an image of the builds with its digest.
 pinned() { sed -n "s/^$1=//p" terraform/build/images.lock; }
 

@@ -13,8 +13,8 @@ free=
 [ $# -ge 1 ] || { echo "usage: $0 [--free] PROJECT_ID [REGION]" >&2; exit 2; }
 project=$1 region=${2:-us-central1}
 
-# setting prints the value of a setting that is a text, if there is one.
-setting() { [ ! -e terraform.tfvars ] || sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\([^\"]*\)\".*/\1/p" terraform.tfvars; }
+# shellcheck source=settings.sh
+. ./settings.sh
 domain=$(setting domain)
 cells=${CELLS_PROJECT:-$(setting cells_project)}
 

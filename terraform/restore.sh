@@ -27,8 +27,8 @@ done
 database=$1 project=$2
 
 gc() { gcloud --project="$project" --quiet "$@"; }
-# setting prints the value of a setting that is a text.
-setting() { sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\([^\"]*\)\".*/\1/p" terraform.tfvars; }
+# shellcheck source=settings.sh
+. ./settings.sh
 
 [ -e terraform.tfvars ] || fail "terraform/terraform.tfvars is missing: run terraform/bootstrap.sh $project"
 [ "$(setting project_id)" = "$project" ] || fail "terraform/terraform.tfvars is not of $project: see project_id"
