@@ -426,7 +426,7 @@ func (p project) commit(t *testing.T, at string) {
 	}
 	for _, args := range [][]string{
 		{"init", "--quiet"},
-		{"add", "terraform/quotas.csv", "terraform/build/images", ":(glob)terraform/*.sh"},
+		{"add", "terraform/quotas.csv", "terraform/versions.tf", "terraform/build/images", ":(glob)terraform/*.sh"},
 		{"-c", "user.name=ada", "-c", "user.email=ada@example.com", "commit", "--quiet", "--message=one"},
 	} {
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", p.root}, args...)...)

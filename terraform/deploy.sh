@@ -55,15 +55,15 @@ submit() {
 # pinned prints an image of the builds with its digest.
 pinned() { sed -n "s/^$1=//p" terraform/build/images.lock; }
 
-# outdated reports whether images.lock lacks an image that build/images names, such as one that a release has raised since. Without the lock
-# in the repository, the settings of the last deployment have it.
+# outdated reports whether images.lock lacks an image that build/images names, or .terraform.lock.hcl the provider that versions.tf names,
+# because a release has raised it since. Without the locks in the repository, the settings of the last deployment have them.
 outdated() {
 	local name image
 	while read -r name image; do
 		case $name in '' | '#'*) continue ;; esac
 		[[ $(pinned "$name") == "$image@"* ]] || return 0
 	done <terraform/build/images
-	return 1
+	[ "$(sed -n 's/^ *constraints *= *//p' terraform/.terraform.lock.hcl)" != "$(sed -n 's/^ *version *= *//p' terraform/versions.tf)" ]
 }
 
 # in_service prints the releases in the record of the traffic, the newest last. More than one is a mixture made by hand.
@@ -169,7 +169,7 @@ if [ ! -e terraform/.terraform.lock.hcl ] || [ ! -e terraform/build/images.lock 
 	echo "Versions are not pinned yet: terraform/lock.sh asks the registries for what is current. Commit what it writes."
 	terraform/lock.sh
 elif [ -z "$only" ] && outdated; then
-	echo "terraform/build/images names others than the last deployment had: terraform/lock.sh pins them."
+	echo "This release names other versions than the last deployment had: terraform/lock.sh pins them."
 	terraform/lock.sh
 fi
 

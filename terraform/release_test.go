@@ -112,31 +112,39 @@ func TestDeploy_SharesNoNameWithAnother(t *testing.T) {
 	}
 }
 
-// TestDeploy_PinsImagesThatAReleaseRaised holds that builds run what the repository names, although the lock file is
-// kept with the settings of the last deployment. A roll-back asks no registry.
-func TestDeploy_PinsImagesThatAReleaseRaised(t *testing.T) {
+// TestDeploy_PinsWhatAReleaseRaised holds that builds run what the repository names, although the locks are kept with
+// the settings of the last deployment. A roll-back asks no registry.
+func TestDeploy_PinsWhatAReleaseRaised(t *testing.T) {
 	t.Parallel()
-	args := []string{"--skip-quotas", "project-1", "europe-west4", "test"}
-	p := newDeployment(t)
-	p.write(t, filepath.Join(p.root, "terraform/lock.sh"), `#!/bin/sh -e
+	for name, row := range map[string]struct{ file, from, to string }{
+		"image":    {file: "terraform/build/images", from: "_GO go\n", to: "_GO go:2\n"},
+		"provider": {file: "terraform/versions.tf", from: `version = "~> `, to: `version = "~> 1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"--skip-quotas", "project-1", "europe-west4", "test"}
+			p := newDeployment(t)
+			p.write(t, filepath.Join(p.root, "terraform/lock.sh"), `#!/bin/sh -e
 cd "${0%/*}"
 echo pinned
 printf '_GO=go:2@sha256:9\n_TERRAFORM=terraform@sha256:2\n_CLOUD_SDK=sdk@sha256:3\n' >build/images.lock
 `, 0o755)
-	if _, out := p.succeed(t.Context(), t, "deploy.sh", args...); strings.Contains(out, "pinned") {
-		t.Errorf("pins what the repository names already:\n%s", out)
-	}
-	images := filepath.Join(p.root, "terraform/build/images")
-	p.write(t, images, strings.Replace(read(t, images), "_GO go\n", "_GO go:2\n", 1), 0o600)
-	back := append([]string{"--serve=20260101-000000"}, args...)
-	if _, out := p.succeed(t.Context(), t, "deploy.sh", back...); strings.Contains(out, "pinned") {
-		t.Errorf("a roll-back pins images:\n%s", out)
-	}
-	calls, out := p.succeed(t.Context(), t, "deploy.sh", args...)
-	for _, s := range submissions(t, calls) {
-		if got, ok := s.substitutions["_GO"]; ok && got != "go:2@sha256:9" {
-			t.Errorf("%s runs %s, want the image that the repository names\n%s", s.config, got, out)
-		}
+			if _, out := p.succeed(t.Context(), t, "deploy.sh", args...); strings.Contains(out, "pinned") {
+				t.Errorf("pins what the repository names already:\n%s", out)
+			}
+			raised := filepath.Join(p.root, row.file)
+			p.write(t, raised, strings.Replace(read(t, raised), row.from, row.to, 1), 0o600)
+			back := append([]string{"--serve=20260101-000000"}, args...)
+			if _, out := p.succeed(t.Context(), t, "deploy.sh", back...); strings.Contains(out, "pinned") {
+				t.Errorf("a roll-back pins versions:\n%s", out)
+			}
+			calls, out := p.succeed(t.Context(), t, "deploy.sh", args...)
+			for _, s := range submissions(t, calls) {
+				if got, ok := s.substitutions["_GO"]; ok && got != "go:2@sha256:9" {
+					t.Errorf("%s runs %s, want what lock.sh pins\n%s", s.config, got, out)
+				}
+			}
+		})
 	}
 }
 

@@ -36,7 +36,7 @@ func newProject(t *testing.T, room int) project {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(names, "quotas.csv", "build/images") {
+	for _, name := range append(names, "quotas.csv", "build/images", "versions.tf") {
 		p.write(t, filepath.Join(p.root, "terraform", name), read(t, name), 0o755)
 	}
 	p.write(t, filepath.Join(p.bin, "gcloud.bash"), read(t, "testdata/gcloud.bash"), 0o600)
@@ -108,10 +108,20 @@ func (p project) settings(t *testing.T) {
 		`project_id     = "project-1"`, `region         = "europe-west4"`, `environment    = "test"`,
 		`identity_issuer = "https://issuer.example"`, `agent_domain = "agents.example.net"`, "",
 	}, "\n"), 0o600)
-	p.write(t, filepath.Join(dir, ".terraform.lock.hcl"), "", 0o600)
+	p.write(t, filepath.Join(dir, ".terraform.lock.hcl"), lockOfProvider(t), 0o600)
 	p.write(t, filepath.Join(dir, "build/images"), "# tags\n\n_GO go\n_TERRAFORM terraform\n_CLOUD_SDK  sdk\n", 0o600)
 	p.write(t, filepath.Join(dir, "build/images.lock"),
 		"_GO=go@sha256:1\n_TERRAFORM=terraform@sha256:2\n_CLOUD_SDK=sdk@sha256:3\n", 0o600)
+}
+
+// lockOfProvider returns what lock.sh writes for the provider that versions.tf names, without its checksums.
+func lockOfProvider(t *testing.T) string {
+	t.Helper()
+	constraint := regexp.MustCompile(`(?m)^ *version *= "(.*)"$`).FindStringSubmatch(read(t, "versions.tf"))
+	if constraint == nil {
+		t.Fatal("versions.tf names no version of the provider")
+	}
+	return "provider \"registry.terraform.io/hashicorp/google\" {\n  constraints = \"" + constraint[1] + "\"\n}\n"
 }
 
 // run runs a script and returns the gcloud commands that it ran, and its output.
