@@ -112,7 +112,7 @@ func PutSecrets(writer secretwrite.Service, d agent.Display) function.Route {
 		Reads:     readsAgent,
 		BodyLimit: secretsBodyLimit,
 		Status:    http.StatusAccepted, Summary: "Set and delete an agent's secrets",
-		Errors:    []fault.Kind{fault.Conflict},
+		Errors:    []fault.Kind{fault.Conflict, fault.PaymentRequired},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in putSecretsInput) (SecretChanges, error) {
 			changes := secretwrite.Changes{
@@ -215,7 +215,8 @@ func DeleteSecret(writer secretwrite.Service, d agent.Display) function.Route {
 		Access: function.Admin,
 		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks, function.SecretAdd},
 		Reads:  readsAgent,
-		Status: http.StatusAccepted, Summary: "Delete an agent's secret", Errors: []fault.Kind{fault.Conflict},
+		Status: http.StatusAccepted, Summary: "Delete an agent's secret",
+		Errors:    []fault.Kind{fault.Conflict, fault.PaymentRequired},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in deleteSecretInput) (SecretChanges, error) {
 			name := string(in.Path.Key)

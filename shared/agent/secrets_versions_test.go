@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/secret"
 )
@@ -179,6 +180,39 @@ func TestHeldUsage_ACreationThatEndedHalfwayGivesItsSlotBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "agents held after a start", a.HeldUsage().Agents, 1)
+}
+
+// The place of a creation that ended halfway was taken since. A value of it is refused before it is stored; a change that
+// leaves the agent waiting, or gives it a place that is free, is not.
+func TestChargeChange_RefusesTheLastValueOfACreationWithoutRoom(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		requested  []secret.Operation
+		free       bool
+		wantRefuse bool
+	}{
+		"the last value":                {requested: []secret.Operation{set("again", "TOKEN")}, wantRefuse: true},
+		"the last value, while it fits": {requested: []secret.Operation{set("again", "TOKEN")}, free: true},
+		"another value":                 {requested: []secret.Operation{set("other", "OTHER")}},
+	} {
+		before := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "hobby"}, at(0))
+		creation := set("creation", "TOKEN")
+		creation.RequiredToStart = true
+		begin(t, &before, 0, creation)
+		before.GiveUp(agent.Failure{Code: agent.CodeValueUnavailable}, at(1))
+		o := organization.New("o", at(0))
+		if !row.free {
+			o.Usage = organization.Usage{Agents: 1}
+		}
+		was := o.Usage
+		after := before.Clone()
+		begin(t, &after, 2, row.requested...)
+		_, err := after.ChargeChange(&o, identity.Session, before)
+		if f := fault.From(err); (err != nil) != row.wantRefuse || err != nil && f.Kind != fault.PaymentRequired {
+			t.Errorf("%s: %v, want PaymentRequired: %t", name, err, row.wantRefuse)
+		}
+		equal(t, name+": usage before the value is stored", o.Usage, was)
+	}
 }
 
 // A request begins an operation in the microsecond in which the agent was created. The agent does not wait for it.
