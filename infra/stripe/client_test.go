@@ -259,6 +259,23 @@ func TestListLive_LeavesOutWhatIsGone(t *testing.T) {
 	}
 }
 
+// TestListLive_SaysThatItLacksASubscription: the plan of a later release was bought before a roll-back.
+func TestListLive_SaysThatItLacksASubscription(t *testing.T) {
+	t.Parallel()
+	const later = `{"id": "sub_1", "status": "active", "customer": "cus_1", "metadata": {"organization_id": "org_1"},
+		"items": {"data": [{"id": "si_1", "price": {"id": "price_1", "metadata": {"plan": "gold"}}}]}}`
+	stripe := &transport{answers: []answer{
+		{status: 200, body: `{"data": [` + later + `]}`}, {status: 200, body: later},
+	}}
+	p := &Payments{
+		timeout: time.Minute,
+		client:  &client{http: &http.Client{Transport: stripe}, url: "https://stripe.example", key: "sk_test_1"},
+	}
+	if live, err := p.ListLive(t.Context(), "org_1", "cus_1"); len(live) > 0 || !errors.Is(err, billing.ErrIncomplete) {
+		t.Errorf("ListLive = %+v, %v, want an error that the list is incomplete", live, err)
+	}
+}
+
 // TestFetch_KnowsTheEndOfASubscriptionWithSeveralItems: someone added an item in Stripe's dashboard. While such a
 // subscription lives, it is an error that an operator sees. Once it has ended, it is not paid any more.
 func TestFetch_KnowsTheEndOfASubscriptionWithSeveralItems(t *testing.T) {

@@ -67,7 +67,7 @@ func (p *Payments) Fetch(ctx context.Context, subscriptionID string) (billing.St
 	return state, err
 }
 
-// ListLive implements billing.Subscriptions. A subscription that cannot be understood is reported and left out.
+// ListLive implements billing.Subscriptions. It reports what it does not understand.
 func (p *Payments) ListLive(ctx context.Context, organizationID, customerID string) ([]billing.Subscription, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -84,6 +84,7 @@ func (p *Payments) ListLive(ctx context.Context, organizationID, customerID stri
 		return nil, faultOf("list subscriptions", err)
 	}
 	var live []billing.Subscription
+	var incomplete error
 	for _, l := range listed.Data {
 		if l.Metadata[organizationKey] != organizationID || !(billing.Subscription{Status: statusOf(l.Status)}).Live() {
 			continue
@@ -98,11 +99,12 @@ func (p *Payments) ListLive(ctx context.Context, organizationID, customerID stri
 		ours, err := subscriptionOf(s)
 		if err != nil {
 			slog.ErrorContext(ctx, "live subscription left out", "organization_id", organizationID, "error", err)
+			incomplete = billing.ErrIncomplete
 			continue
 		}
 		live = append(live, ours)
 	}
-	return live, nil
+	return live, incomplete
 }
 
 // retrieve returns Stripe's subscription. Without the expansion, it would have the ids of the schedule and its prices.

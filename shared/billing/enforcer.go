@@ -62,28 +62,37 @@ func (e *Enforcer) enforceAccount(ctx context.Context, organizationID string, fe
 	if errors.Is(fetchErr, ErrChanged) {
 		return nil // the account stays due, and the next run reads its new state
 	}
-	ctx = call.AsSystem(ctx, "billing", organizationID)
+	next, err := e.enforceOnAgents(call.AsSystem(ctx, "billing", organizationID), a)
+	if err != nil {
+		next = e.Now().Add(recheckInterval) // accounts that fail must not keep the others out of each run
+	}
+	postponed := e.Store.Postpone(ctx, a, a.nextCheck(next, e.Now()))
+	if errors.Is(postponed, ErrChanged) {
+		postponed = nil // as above
+	}
+	return errors.Join(fetchErr, err, postponed)
+}
+
+// enforceOnAgents does to the agents what the account requires now. It returns the time of the next check, as
+// EnforcementActions does.
+func (e *Enforcer) enforceOnAgents(ctx context.Context, a Account) (next time.Time, err error) {
 	agents, err := agent.ListAll(ctx, e.Agents)
 	if err != nil {
-		return errors.Join(fetchErr, err)
+		return time.Time{}, err
 	}
 	if unknown := a.UnknownPlans(agents); len(unknown) > 0 {
 		slog.ErrorContext(ctx, "agents left as they are: this release does not know a plan", logevent.Key,
-			logevent.PlanUnknown, "organization_id", organizationID, "plans", unknown)
+			logevent.PlanUnknown, "organization_id", a.ID, "plans", unknown)
 	}
 	actions, next := a.EnforcementActions(agents, e.Now())
 	if err := e.applyActions(ctx, a, actions); err != nil {
-		return errors.Join(fetchErr, err)
+		return time.Time{}, err
 	}
 	if len(actions) > 0 {
-		slog.InfoContext(ctx, "agents paused or resumed for billing", "organization_id", organizationID,
+		slog.InfoContext(ctx, "agents paused or resumed for billing", "organization_id", a.ID,
 			"status", a.Status, "plan", a.Plan, "actions", len(actions))
 	}
-	err = e.Store.Postpone(ctx, a, a.nextCheck(next, e.Now()))
-	if errors.Is(err, ErrChanged) {
-		err = nil // as above
-	}
-	return errors.Join(fetchErr, err)
+	return next, nil
 }
 
 // fetchSubscription fetches the account's subscription if an event about it may be lost. It returns the account to

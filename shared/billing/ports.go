@@ -28,12 +28,15 @@ type Store interface {
 }
 
 // ErrChanged reports that an organization was written since its account was read. Read the account again and retry.
-const ErrChanged = changed("the organization was written since its account was read")
+const ErrChanged = constantError("the organization was written since its account was read")
 
-type changed string
+// ErrIncomplete reports that a live subscription could not be understood, such as one of a plan of a later release.
+const ErrIncomplete = constantError("a live subscription of the organization cannot be understood")
+
+type constantError string
 
 // Error implements error.
-func (e changed) Error() string { return string(e) }
+func (e constantError) Error() string { return string(e) }
 
 // Payments is the payment provider.
 type Payments interface {
@@ -57,7 +60,7 @@ type Subscriptions interface {
 	// Fetch reads the current state of a subscription. Errors: NotFound, Unavailable.
 	Fetch(ctx context.Context, subscriptionID string) (State, error)
 	// ListLive reads the current state of the live subscriptions that a customer has for an organization. Errors:
-	// Unavailable.
+	// ErrIncomplete, with those that it understands; Unavailable.
 	ListLive(ctx context.Context, organizationID, customerID string) ([]Subscription, error)
 	// EndCheckouts closes the customer's checkout pages that are not paid yet. Errors: Unavailable.
 	EndCheckouts(ctx context.Context, customerID string) error

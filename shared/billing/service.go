@@ -64,6 +64,7 @@ func (s *Service) HandleEvent(ctx context.Context, e Event) error {
 
 // SetPlan puts an organization on a plan, for the operator. ctx must carry a caller of that organization. If the
 // organization exceeds the plan, SetPlan refuses, unless force is set: then the Enforcer pauses the excess agents.
+// The next fetch, which is due then, closes the pages on which the organization could pay for what it was granted.
 // Errors: NotFound, Conflict, Unavailable.
 func (s *Service) SetPlan(ctx context.Context, organizationID string, to plan.Plan, force bool) error {
 	agents, err := agent.ListAll(ctx, s.Agents)
@@ -91,7 +92,7 @@ func (s *Service) SetPlan(ctx context.Context, organizationID string, to plan.Pl
 		}
 		a.Subscription = Subscription{}
 		a.ApplySubscription(granted, s.Now())
-		a.Plan = to.ID
+		a.Plan, a.FetchedAt = to.ID, time.Time{}
 		return nil
 	})
 }

@@ -80,6 +80,9 @@ func TestService(t *testing.T, open func(*testing.T) Fixture) {
 		"a payment closes the other pages":                          checkoutsEnd,
 		"a plan does not wait for the other pages":                  checkoutsStay,
 		"a suspension closes the pages":                             suspensionEndsCheckouts,
+		"a grant closes the pages":                                  grantEndsCheckouts,
+		"what cannot be understood keeps the plan":                  unreadKeepsThePlan,
+		"an account that fails waits":                               failedAccountsWait,
 		"an agent of who has paid is not paused":                    paidWhileEnforcing,
 	} {
 		t.Run(name, func(t *testing.T) {

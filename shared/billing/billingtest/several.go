@@ -23,6 +23,8 @@ type seller struct {
 	// ended are the customers whose checkout pages were closed, and stuck is true while none can be.
 	ended []string
 	stuck bool
+	// incomplete is true while the provider has live subscriptions that cannot be understood.
+	incomplete bool
 }
 
 // sell sells subscriptions to an organization.
@@ -52,6 +54,9 @@ func (s *seller) ListLive(_ context.Context, organizationID, customerID string) 
 			found.Subscription.Live() {
 			live = append(live, found.Subscription)
 		}
+	}
+	if s.incomplete {
+		return live, billing.ErrIncomplete
 	}
 	return live, nil
 }
@@ -278,6 +283,93 @@ func suspensionEndsCheckouts(t *testing.T, w Fixture) {
 	e.runAfter(t, time.Minute)
 	if want := []string{"cus_1"}; !slices.Equal(s.ended, want) {
 		t.Errorf("billingtest: the pages of %v were closed, want of %v", s.ended, want)
+	}
+}
+
+// grantEndsCheckouts grants a plan to organizations that have a page to pay on: while pages can be closed, and while none
+// can at first. A page that is opened later stays.
+func grantEndsCheckouts(t *testing.T, w Fixture) {
+	granted, err := plan.Get(plan.Pro)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stuck := range []bool{false, true} {
+		id, ctx := w.tenant(t)
+		s := &seller{stuck: stuck}
+		if err := billing.RememberCustomer(ctx, w.Processes[0], id, "cus_1", now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.sellerService(s).SetPlan(ctx, id, granted, false); err != nil {
+			t.Fatal(err)
+		}
+		e := w.sellerEnforcer(s)
+		e.runAfter(t, time.Minute)
+		s.stuck = false
+		e.runAfter(t, 6*time.Minute)
+		if err := billing.RememberCustomer(ctx, w.Processes[0], id, "cus_1", e.time); err != nil {
+			t.Fatal(err)
+		}
+		e.runAfter(t, 2*time.Hour)
+		if want := []string{"cus_1"}; !slices.Equal(s.ended, want) {
+			t.Errorf("billingtest: the pages of %v were closed after a grant, want of %v once; stuck at first: %t", s.ended,
+				want, stuck)
+		}
+		if err := w.Processes[0].Postpone(ctx, w.account(t, id), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// unreadKeepsThePlan ends the subscription of an organization that pays for another one, which cannot be understood: its
+// plan is one of a later release.
+func unreadKeepsThePlan(t *testing.T, w Fixture) {
+	id, ctx := w.tenant(t)
+	s := &seller{incomplete: true}
+	s.sell(id, bought("sub_1", plan.Pro, time.Hour))
+	w.handle(ctx, t, s, "sub_1")
+	s.setStatus("sub_1", billing.Canceled)
+	e := billing.Event{ID: "evt_" + agenttest.ID(), SubscriptionID: "sub_1"}
+	if err := w.sellerService(s).HandleEvent(ctx, e); err == nil {
+		t.Error("billingtest: an event was handled without a subscription that cannot be understood, want an error")
+	}
+	w.wantPlan(t, id, plan.Pro)
+	s.incomplete = false
+	w.handle(ctx, t, s, "sub_1")
+	w.wantPlan(t, id, plan.Hobby)
+}
+
+// brokenAgents are agents none of which can be changed.
+type brokenAgents struct{ agent.Store }
+
+// Change implements agent.Store.
+func (brokenAgents) Change(context.Context, string, func(*agent.Agent) error) (agent.Agent, error) {
+	return agent.Agent{}, fault.New(fault.Internal, "internal_error", "The record is broken.")
+}
+
+// failedAccountsWait enforces an account whose agent cannot be changed: it makes room for others in the next runs, and
+// is tried again.
+func failedAccountsWait(t *testing.T, w Fixture) {
+	id, ctx := w.tenant(t)
+	g, err := w.Agents.Create(ctx, agenttest.Draft(plan.Hobby))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &seller{}
+	if err := w.sellerService(s).Suspend(ctx, id, true); err != nil {
+		t.Fatal(err)
+	}
+	e := w.sellerEnforcer(s)
+	e.Agents = brokenAgents{w.Agents}
+	if err := e.Run(t.Context()); err == nil {
+		t.Error("billingtest: a run that failed to pause an agent succeeded, want an error")
+	}
+	if due := w.account(t, id).DueAt; !due.After(e.time) {
+		t.Errorf("billingtest: an account that failed is due at %s, want later than %s", due, e.time)
+	}
+	e.Agents = w.Agents
+	e.runAfter(t, 6*time.Minute)
+	if got, err := w.Agents.Get(ctx, g.ID); err != nil || got.Status != agent.Paused {
+		t.Errorf("billingtest: the agent is %s, %v at the next check; want paused", got.Status, err)
 	}
 }
 
