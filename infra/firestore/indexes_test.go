@@ -232,6 +232,12 @@ func TestStoredFields_HaveNoIndexUnlessQueried(t *testing.T) {
 			t.Errorf("field %s has an index that no query uses; if none will, run %s", f.name, howToUpdate)
 		}
 	}
+	exempt = exemptFields(t, deletionCollection)
+	for _, f := range deletionRecordFields(&agent.DeletionRecord{}) {
+		if !slices.Contains(exempt, f.name) {
+			t.Errorf("field %s of deletions has an index, and no query uses it; declare it in indexes.json", f.name)
+		}
+	}
 }
 
 // TestIndexes_FitTheDatabase holds the number of indexes, and of fields with settings, to the smallest limit

@@ -40,38 +40,35 @@ func Verify(
 	v := NewVerifier(now, anchor)
 	next, stop := iter.Pull2(log.Seals(ctx, organizationID))
 	defer stop()
+	// The log decides which seals have expired before it does so for entries: an entry that expires in between has no
+	// seal otherwise, as one that was added.
+	s, sealErr, more := next()
 	for e, err := range log.Entries(ctx, organizationID, time.Time{}, time.Time{}) {
 		if err != nil {
 			return Report{}, err
 		}
-		for v.mayFollow(e.CreatedAt) {
-			s, err, more := next()
-			if err != nil {
-				return Report{}, err
-			}
-			if !more {
-				break
+		for more && v.mayFollow(e.CreatedAt) {
+			if sealErr != nil {
+				return Report{}, sealErr
 			}
 			v.AddSeal(s)
 			v.closeBefore(e.CreatedAt)
+			s, sealErr, more = next()
 		}
 		if err := v.AddEntry(e); err != nil {
 			return Report{}, err
 		}
 	}
-	for {
-		s, err, more := next()
-		if err != nil {
-			return Report{}, err
-		}
-		if !more {
-			return v.Finish(), nil
+	for ; more; s, sealErr, more = next() {
+		if sealErr != nil {
+			return Report{}, sealErr
 		}
 		v.AddSeal(s)
 		for len(v.open) > 0 { // there are no more entries
 			v.closeFirst()
 		}
 	}
+	return v.Finish(), nil
 }
 
 // mayFollow reports whether a seal that was not added may have an entry of time t.

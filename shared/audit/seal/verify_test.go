@@ -194,6 +194,23 @@ func TestVerify_TellsExpiredFromMissing(t *testing.T) {
 	}
 }
 
+// TestVerify_AcceptsWhatExpiresWhileItReads lets the first seal and its last entry expire after the first look at the
+// clock.
+func TestVerify_AcceptsWhatExpiresWhileItReads(t *testing.T) {
+	t.Parallel()
+	f := sealedFixture(t)
+	end := f.Sealed[0].ExpiresAt
+	f.now = end.Add(-time.Second)
+	f.Memory.Now = func() time.Time {
+		now := f.now
+		f.now = end
+		return now
+	}
+	if report := f.verify(nil); !report.Verified() || report.Seals != 3 {
+		t.Errorf("report %+v, want three seals and no problem", report)
+	}
+}
+
 // TestSeals_ExpireInTheirOrder: a seal that expires before the one before it would leave a gap.
 func TestSeals_ExpireInTheirOrder(t *testing.T) {
 	t.Parallel()

@@ -40,10 +40,14 @@ func (m *Memory) Organizations(_ context.Context, after string, _ int) ([]string
 
 // Seals implements seal.Log.
 func (m *Memory) Seals(context.Context, string) iter.Seq2[seal.Seal, error] {
+	return func(yield func(seal.Seal, error) bool) { all(m.unexpired())(yield) }
+}
+
+func (m *Memory) unexpired() []seal.Seal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.Now()
-	return all(slices.DeleteFunc(slices.Clone(m.Sealed), func(s seal.Seal) bool { return !now.Before(s.ExpiresAt) }))
+	return slices.DeleteFunc(slices.Clone(m.Sealed), func(s seal.Seal) bool { return !now.Before(s.ExpiresAt) })
 }
 
 // LatestSeals implements seal.Store.
