@@ -149,6 +149,33 @@ func TestSubscription_NamesTheProviderThatSells(t *testing.T) {
 	}
 }
 
+// TestSubscription_ShowsNoPlanOfALaterRelease: clients read pending_plan as one of the plans that the description lists.
+func TestSubscription_ShowsNoPlanOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	for pending, want := range map[plan.ID]string{"gold": "null", plan.Starter: "starter"} {
+		b := backendtest.New(t)
+		b.SetPlan(t, "org-1", plan.Pro)
+		ctx := call.AsSystem(t.Context(), "stripe", "org-1")
+		a, err := b.Accounts.Account(ctx, "org-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.ApplySubscription(billing.Subscription{
+			Provider: billing.Stripe, ID: "sub_1", Status: billing.Active, Plan: plan.Pro, PendingPlan: pending,
+		}, time.Now())
+		if err := b.Accounts.Save(ctx, a, ""); err != nil {
+			t.Fatal(err)
+		}
+		got := "null"
+		if v := subscription(t, b); v.PendingPlan != nil {
+			got = string(*v.PendingPlan)
+		}
+		if got != want {
+			t.Errorf("pending_plan is %s while the plan %s follows, want %s", got, pending, want)
+		}
+	}
+}
+
 func TestCheckout_OrdersAPlanByTheMonthUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)

@@ -36,7 +36,8 @@ func (SubscriptionView) Example() any {
 }
 
 // view shows an account. An organization that has never paid has the deployment's provider, and so has one to which the
-// operator no longer grants a plan.
+// operator no longer grants a plan. A plan of a later release that takes effect is not shown, because clients know none
+// but those of the description.
 func view(a billing.Account, offered billing.Provider) SubscriptionView {
 	s := a.Subscription
 	v := SubscriptionView{
@@ -46,6 +47,9 @@ func view(a billing.Account, offered billing.Provider) SubscriptionView {
 	}
 	if v.Provider == "" || v.Provider == billing.Manual && v.Status == billing.None {
 		v.Provider = offered
+	}
+	if _, err := plan.Get(s.PendingPlan); err != nil {
+		v.PendingPlan = nil
 	}
 	return v
 }

@@ -53,7 +53,7 @@ func keyFields(k *apikey.Key) fields {
 func decodeKey(hash string, find lookup) (apikey.Key, error) {
 	k := apikey.Key{Hash: hash, Role: apikey.DefaultRole}
 	if _, err := keyFields(&k).decode(find); err != nil {
-		return apikey.Key{}, fmt.Errorf("decode the API key %s: %w", k.ID, err)
+		return k, fmt.Errorf("decode the API key %s: %w", k.ID, err)
 	}
 	return k, nil
 }

@@ -89,7 +89,8 @@ func (s *Keys) RevokeWithDescendants(ctx context.Context, id string) error {
 // and a key that is moved between two pages is not missed.
 const keyPage = 200
 
-// all reads the keys of the organization of a change.
+// all reads the keys of the organization of a change. One that can't be decoded, as after a roll-back, has what can be
+// decoded of it: it must not keep the others from being revoked.
 func (s *Keys) all(ctx context.Context, ch *change) ([]apikey.Key, error) {
 	var keys []apikey.Key
 	err := s.client.eachDocument(ctx, query{
@@ -97,8 +98,11 @@ func (s *Keys) all(ctx context.Context, ch *change) ([]apikey.Key, error) {
 		equal: []equality{{"organization_id", ch.call.Caller.OrganizationID}},
 	}, func(snap *gcp.DocumentSnapshot) error {
 		k, err := keyOf(snap)
+		if err != nil {
+			reportUnreadable(ctx, keyCollection, k.ID, err)
+		}
 		keys = append(keys, k)
-		return err
+		return nil
 	})
 	return keys, err
 }

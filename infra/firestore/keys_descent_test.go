@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	gcp "cloud.google.com/go/firestore"
+
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
@@ -89,6 +91,29 @@ func TestKeys_RevocationIncludesDescendants(t *testing.T) {
 		audit.Target{Type: "api_key", ID: parent.ID, Name: "CI"})
 	if want := []audit.Change{{Field: "descendants", Old: child.ID}}; !slices.Equal(added[0].Changes, want) {
 		t.Errorf("changes of the audit entry = %+v, want %+v", added[0].Changes, want)
+	}
+}
+
+// TestKeys_UnreadableKeysAreRevokedWithTheOthers: after a roll-back, an organization has keys that this release cannot
+// decode, one of them a descendant of the key that leaked.
+func TestKeys_UnreadableKeysAreRevokedWithTheOthers(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := newKeyTenant(t, c)
+	leaked, unreadable := org.createKey(nil), org.createKey(nil)
+	child := org.createKeyWith(leaked)
+	grandchild := org.createKeyWith(child)
+	for _, k := range []apikey.Key{unreadable, child} {
+		ref, _ := c.ref(keyCollection, k.Hash)
+		_, err := ref.Update(t.Context(), []gcp.Update{{Path: "created_at", Value: "of a later release"}})
+		must(t, err)
+	}
+	must(t, org.keys.RevokeWithDescendants(org.Ctx, leaked.ID))
+	if got := org.live(leaked, grandchild); len(got) != 0 {
+		t.Errorf("live keys = %v, want none", got)
+	}
+	if got := org.Usage().APIKeys; got != 1 {
+		t.Errorf("the organization has %d keys, want the one that was not revoked", got)
 	}
 }
 

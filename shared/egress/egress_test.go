@@ -151,7 +151,14 @@ func TestPolicy_SurvivesItsAnnotation(t *testing.T) {
 	}
 }
 
-// TestNewer_TakesReportsInAnyOrder: a gate's counts only rise, and a message may be late or come twice.
+// A gate that forwarded by the part of a policy that it knows could allow more than the policy.
+func TestDecode_RefusesAPolicyOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	if p, err := Decode(`{"allow":["*"],"ports":[443]}`); err == nil {
+		t.Errorf("a policy with an unknown member is %+v, want an error", p)
+	}
+}
+
 // A later release may restrict the requests that get a secret. After a roll-back, its gate still has to know that.
 func TestPolicy_PassesOnWhatALaterReleaseStored(t *testing.T) {
 	t.Parallel()
@@ -173,6 +180,7 @@ func TestPolicy_PassesOnWhatALaterReleaseStored(t *testing.T) {
 	}
 }
 
+// TestNewer_TakesReportsInAnyOrder: a gate's counts only rise, and a message may be late or come twice.
 func TestNewer_TakesReportsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, time.March, 2, 9, 0, 0, 0, time.UTC)

@@ -235,10 +235,13 @@ func (p Policy) Encode() string {
 }
 
 // Decode reads the value of Annotation. The control plane has checked the rules, and whoever can write the annotation
-// could write any; so the fields are not checked again.
+// could write any; so the fields are not checked again. A policy with a member that only a later release knows is an
+// error: it may allow less than the rest says. So a gate must know a member before workers write it.
 func Decode(text string) (Policy, error) {
 	var p Policy
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
 		return Policy{}, fmt.Errorf("decode the policy: %w", err)
 	}
 	return p, nil
