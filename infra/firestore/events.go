@@ -160,7 +160,8 @@ func compareEvents(a, b event.Event) int {
 	return 1
 }
 
-// Get implements event.Log.
+// Get implements event.Log. It reports a record that can't be decoded, and has no event of it, as lists have none: who
+// asks again, as a webhook's worker does, would get no other answer.
 func (l *EventLog) Get(ctx context.Context, organizationID string, id event.ID) (event.Event, error) {
 	ref, _ := l.client.ref(eventCollection, id.Record())
 	snap, err := l.client.readOne(ctx, ref)
@@ -170,10 +171,7 @@ func (l *EventLog) Get(ctx context.Context, organizationID string, id event.ID) 
 	if !snap.Exists() {
 		return event.Event{}, event.NotFound()
 	}
-	events, err := eventsIn(ref.ID, inSnapshot(snap), snap.UpdateTime)
-	if err != nil {
-		return event.Event{}, err
-	}
+	events := readableEvents(ctx, []*gcp.DocumentSnapshot{snap})
 	i := slices.IndexFunc(events, func(e event.Event) bool { return e.ID == id && e.OrganizationID == organizationID })
 	if i < 0 {
 		return event.Event{}, event.NotFound()

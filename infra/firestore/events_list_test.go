@@ -297,6 +297,21 @@ func TestEventLog_KeepsTheCursorOfAnIdleReaderValid(t *testing.T) {
 	})
 }
 
+// TestEventLog_HasNoEventOfAnUnreadableRecord: a record of a later release, after a roll-back. A webhook's worker that
+// delivers its event again would otherwise try it every 30 seconds.
+func TestEventLog_HasNoEventOfAnUnreadableRecord(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	id := event.RecordID(1)
+	ref := c.collection(eventCollection).Doc(id)
+	_, err := ref.Create(t.Context(), map[string]any{"organization_id": "org_1", "events": "of a later release"})
+	must(t, err)
+	_, err = c.EventLog().Get(t.Context(), "org_1", event.NewID(time.Now(), id, 0))
+	if !fault.Is(err, fault.NotFound) {
+		t.Errorf("Get of an event that cannot be decoded: %v, want not found", err)
+	}
+}
+
 func TestEventLog_GetsOneEvent(t *testing.T) {
 	t.Parallel()
 	forEachEventPage(t, func(t *testing.T, log *EventLog) {
