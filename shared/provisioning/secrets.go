@@ -101,7 +101,8 @@ func (w *run) syncStopped(ctx context.Context, a agent.Agent) error {
 	return err
 }
 
-// proof makes the probe that proves a rotation: the agent accepts the new credentials and refuses the former ones.
+// proof makes the probe that proves a rotation: the agent accepts the new credentials and refuses the former ones. Those
+// that are no longer in the store, as after a restore of an older record, cannot be tried.
 func (w *run) proof(ctx context.Context, a agent.Agent) (func(context.Context, agent.Agent) error, error) {
 	latter, err := w.Secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
 	if err != nil {
@@ -109,7 +110,8 @@ func (w *run) proof(ctx context.Context, a agent.Agent) (func(context.Context, a
 	}
 	former := credential.Credentials{}
 	if a.FormerCredential > 0 {
-		if former, err = w.Secrets.GetCredentials(ctx, a.ID, a.FormerCredential); err != nil {
+		former, err = w.Secrets.GetCredentials(ctx, a.ID, a.FormerCredential)
+		if err != nil && fault.Code(err) != agent.CodeValueUnavailable {
 			return nil, err
 		}
 	}

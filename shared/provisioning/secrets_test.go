@@ -83,6 +83,27 @@ func TestReconcile_KeepsARotationPendingWhileTheFormerCredentialsWork(t *testing
 	})
 }
 
+// A record that was restored from a backup names credentials that were replaced since, and destroyed. Its owner rotates
+// them.
+func TestReconcile_ProvesARotationWithoutTheFormerCredentials(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		former := w.record().CredentialVersion
+		w.rotate()
+		if err := w.secretClient().DestroyVersions(t.Context(), w.id, secret.CredentialsKey, former, former+1); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		a := w.record()
+		if a.RotationPending || a.Status != agent.Running || a.CredentialVersion == former {
+			t.Errorf("the agent is %s with version %d of its credentials, pending: %t, failure %+v; want the rotation done",
+				a.Status, a.CredentialVersion, a.RotationPending, a.Failure)
+		}
+	})
+}
+
 // recordingCluster records the environment of each pod.
 type recordingCluster struct {
 	objects
