@@ -44,6 +44,11 @@ func createAPIKey(ctx context.Context, d operator, o options) error {
 	if err != nil {
 		return err
 	}
+	if !o.force {
+		if err := d.checkPepper(ctx); err != nil {
+			return err
+		}
+	}
 	token := apikey.Generate()
 	// Clients see ids of creators, which are UUIDs. The audit log has the operator's name.
 	creator := uuid.NewSHA1(uuid.NameSpaceURL, []byte("operator#"+d.Name)).String()
@@ -59,6 +64,28 @@ func createAPIKey(ctx context.Context, d operator, o options) error {
 	}
 	d.printf("%s\n", token)
 	return nil
+}
+
+// checkPepper checks that one key is under a pepper of this command, if there are keys. With another deployment's pepper,
+// the command would make a key that no function takes.
+func (d operator) checkPepper(ctx context.Context) error {
+	errFound, others := errors.New("a key is under a pepper"), 0
+	err := d.Keys.EachKey(ctx, func(k apikey.Key) error {
+		if d.pepperOf(k) != pepperUnknown {
+			return errFound
+		}
+		others++
+		return nil
+	})
+	switch {
+	case errors.Is(err, errFound):
+		return nil
+	case err == nil && others > 0:
+		return fmt.Errorf("none of the %d API keys is under API_KEY_PEPPER, so functions have another one and would "+
+			"refuse the new key; use -force to create it anyway", others)
+	default:
+		return err
+	}
 }
 
 // recently is the time in which a key that is in use was used.

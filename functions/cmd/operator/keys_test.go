@@ -46,6 +46,9 @@ func TestCreateAPIKey_MakesAKeyThatWorks(t *testing.T) {
 	f.fail("apikeys create -organization org_nowhere -name smoke -role member", "not found")
 	f.fail("apikeys create -organization "+org+" -name smoke -role owner", "want one of [admin member]")
 	f.fail("apikeys create -organization "+org+" -role admin -name "+strings.Repeat("x", 81), "1 to 80 characters")
+	f.operator.Peppers = apikey.Peppers{Present: apikey.Pepper("of another deployment")}
+	f.fail("apikeys create -organization "+org+" -name smoke -role member", "functions have another one")
+	f.run("apikeys create -organization " + org + " -name smoke -role member -force")
 	f.operator.Peppers = apikey.Peppers{}
 	f.fail("apikeys create -organization "+org+" -name smoke -role member", "API_KEY_PEPPER is required")
 }

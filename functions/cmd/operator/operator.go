@@ -139,8 +139,9 @@ func commands() []command {
 			summary: "show the history of an agent and what it waits for",
 		},
 		{
-			name: "apikeys create", usage: "-organization ORG -name NAME -role ROLE", run: createAPIKey,
-			summary: "create an API key of an organization and print it once; it needs API_KEY_PEPPER",
+			name: "apikeys create", usage: "-organization ORG -name NAME -role ROLE [-force]", run: createAPIKey,
+			summary: "create an API key of an organization and print it once; it needs API_KEY_PEPPER; -force allows a " +
+				"pepper that no key is under",
 		},
 		{
 			name: "keys status", run: showKeys,
