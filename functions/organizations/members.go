@@ -20,7 +20,7 @@ const membersPath = "/api/v1/organizations/current/members"
 
 // MemberView is a member in an answer.
 type MemberView struct {
-	UserID string        `json:"user_id" jsonschema:"The user's id at the identity provider, which is the sub claim of their tokens."`
+	UserID string        `json:"user_id" jsonschema:"The user's id at the identity provider, which is the sub claim of their tokens. The id in created_by and in the audit log is another one: the id that GET /api/v1/me shows the user."`
 	Email  *string       `json:"email" jsonschema:"Null if the identity provider does not know it."`
 	Name   *string       `json:"name" jsonschema:"Null if the identity provider does not know it."`
 	Role   identity.Role `json:"role"`

@@ -1258,7 +1258,10 @@ export interface MeOrganization {
 }
 
 export interface Member {
-  /** The user's id at the identity provider, which is the sub claim of their tokens. */
+  /**
+   * The user's id at the identity provider, which is the sub claim of their tokens. The id in created_by and in the
+   * audit log is another one: the id that GET /api/v1/me shows the user.
+   */
   user_id: string;
   /** Null if the identity provider does not know it. */
   email: string | null;

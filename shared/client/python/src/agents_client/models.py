@@ -1469,7 +1469,9 @@ class Me(Model):
 
 class Member(Model):
     user_id: str
-    """The user's id at the identity provider, which is the sub claim of their tokens."""
+    """The user's id at the identity provider, which is the sub claim of their tokens. The id in created_by and in the
+    audit log is another one: the id that GET /api/v1/me shows the user.
+    """
     email: str | None
     """Null if the identity provider does not know it."""
     name: str | None
