@@ -95,6 +95,8 @@ func TestBilling_ChangesThePlan(t *testing.T) {
 	p.Review("billing-paid")
 	p.Click("button", "Dismiss")
 	p.WaitNoText("Its limits apply already.")
+	p.Click("button", "Change to Hobby")
+	p.Within("dialog", "Change to Hobby").WaitText("your agents must fit into the Hobby plan") // else the API refuses
 }
 
 // TestBilling_LeavesForOnePage looks at a button that leads to the payment provider in the moment in which the browser

@@ -85,8 +85,8 @@ function Effect({ plan, smaller, subscription }: Pick<Props, "plan" | "smaller" 
   if (plan.price_usd_month === 0) {
     return (
       <p>
-        You cancel the subscription. The {planName(subscription.plan)} plan stays until it ends ({when}). Agents that do
-        not fit into the {plan.name} plan are paused then.
+        You cancel the subscription. For that, your agents must fit into the {plan.name} plan. The{" "}
+        {planName(subscription.plan)} plan stays until it ends ({when}), and agents that do not fit then are paused.
       </p>
     );
   }
