@@ -92,7 +92,8 @@ func userFields(u *organization.User) fields {
 // organizationOf makes the organization of a document that exists.
 func organizationOf(snap *gcp.DocumentSnapshot) (organization.Organization, error) {
 	o := organization.Organization{ID: snap.Ref.ID}
-	err := decode(snap, organizationFields(&o))
+	rest, err := decodeWithRest(snap, organizationFields(&o))
+	o.Rest = rest
 	return o, err
 }
 

@@ -1,6 +1,7 @@
 package firestore
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,8 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/egress"
+	"agents.example/controlplane/shared/plan"
 )
 
 // What a later release stored of one move, volume, reader, call or build is not true of the next one.
@@ -118,6 +121,27 @@ func TestUpdate_CorrectsTheDueTimeOfAnotherRelease(t *testing.T) {
 	must(t, err)
 	if got := x.loadAgent(t).CallsDueAt; !got.Equal(due) {
 		t.Errorf("the agent is due at %v, want %v", got, due)
+	}
+}
+
+// A later release may restrict what an organization's new agents reach. After a roll-back, they reach no more.
+func TestRest_OfRulesOfEgressGoesToNewAgents(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentFixture(c).Tenant(t, plan.Pro)
+	ref, _ := c.ref(organizationCollection, org.ID)
+	restricted := map[string]any{"mode": string(egress.AllowList), "allow": []string{"a.example"}, "ports": []int{443}}
+	_, err := ref.Update(t.Context(), []gcp.Update{{Path: egressField, Value: restricted}})
+	must(t, err)
+	draft := agent.Draft{Name: "a", Plan: plan.Hobby, Region: agent.DefaultRegion}
+	a, err := c.Agents(nil).Create(org.Ctx, agent.New(agenttest.ID(), "cell-1", draft, agenttest.Now()))
+	must(t, err)
+	ref, _ = c.agent(a.ID)
+	stored, err := ref.Get(t.Context())
+	must(t, err)
+	if got, err := stored.DataAt("egress.ports"); err != nil || fmt.Sprint(got) != "[443]" || !a.Egress.Restricted() {
+		t.Errorf("the new agent may reach %+v, and ports %v (%v) by a later release; want what its organization's may",
+			a.Egress, got, err)
 	}
 }
 

@@ -39,11 +39,11 @@ func (a Agent) EgressPolicy() (p egress.Policy, ok bool) {
 }
 
 // InheritEgress gives a new agent the rules of its organization, with its client's changes, unless its client asked for
-// others. Errors: Invalid.
+// others. It includes what a later release restricts. Errors: Invalid.
 func (a *Agent) InheritEgress(o organization.Organization) (err error) {
 	if a.EgressWish != nil {
 		a.Egress, err = a.EgressWish.Change(o.Egress)
-		a.EgressWish = nil
+		a.EgressWish, a.Rest = nil, o.Rest.Only(egressPart)
 	}
 	return err
 }

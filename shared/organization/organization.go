@@ -6,8 +6,8 @@ import (
 	"context"
 	"time"
 
+	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/egress"
-
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
@@ -100,6 +100,8 @@ type Organization struct {
 	Exec Exec
 	// Egress is what new agents may reach unless their client says otherwise.
 	Egress egress.Rules
+	// Rest is what another release stored in the record's maps. Only new agents take of it.
+	Rest *document.Rest
 }
 
 // New makes the record of a new organization.
