@@ -149,7 +149,8 @@ func TestSubscription_NamesTheProviderThatSells(t *testing.T) {
 	}
 }
 
-// TestSubscription_ShowsNoPlanOfALaterRelease: clients read pending_plan as one of the plans that the description lists.
+// TestSubscription_ShowsNoPlanOfALaterRelease: clients read pending_plan as one of the plans that the description
+// lists.
 func TestSubscription_ShowsNoPlanOfALaterRelease(t *testing.T) {
 	t.Parallel()
 	for pending, want := range map[plan.ID]string{"gold": "null", plan.Starter: "starter"} {

@@ -182,8 +182,8 @@ func TestHeldUsage_ACreationThatEndedHalfwayGivesItsSlotBack(t *testing.T) {
 	equal(t, "agents held after a start", a.HeldUsage().Agents, 1)
 }
 
-// The place of a creation that ended halfway was taken since. A value of it is refused before it is stored; a change that
-// leaves the agent waiting, or gives it a place that is free, is not.
+// The place of a creation that ended halfway was taken since. A value of it is refused before it is stored; a change
+// that leaves the agent waiting, or gives it a place that is free, is not.
 func TestChargeChange_RefusesTheLastValueOfACreationWithoutRoom(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -195,7 +195,8 @@ func TestChargeChange_RefusesTheLastValueOfACreationWithoutRoom(t *testing.T) {
 		"the last value, while it fits": {requested: []secret.Operation{set("again", "TOKEN")}, free: true},
 		"another value":                 {requested: []secret.Operation{set("other", "OTHER")}},
 	} {
-		before := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "hobby"}, at(0))
+		draft := agent.Draft{Name: "a", Plan: "hobby"}
+		before := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", draft, at(0))
 		creation := set("creation", "TOKEN")
 		creation.RequiredToStart = true
 		begin(t, &before, 0, creation)

@@ -101,8 +101,8 @@ func (w *run) syncStopped(ctx context.Context, a agent.Agent) error {
 	return err
 }
 
-// proof makes the probe that proves a rotation: the agent accepts the new credentials and refuses the former ones. Those
-// that are no longer in the store, as after a restore of an older record, cannot be tried.
+// proof makes the probe that proves a rotation: the agent accepts the new credentials and refuses the former ones.
+// Those that are no longer in the store, as after a restore of an older record, cannot be tried.
 func (w *run) proof(ctx context.Context, a agent.Agent) (func(context.Context, agent.Agent) error, error) {
 	latter, err := w.Secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
 	if err != nil {

@@ -92,13 +92,14 @@ func TestReconcile_ProvesARotationWithoutTheFormerCredentials(t *testing.T) {
 		w.settle()
 		former := w.record().CredentialVersion
 		w.rotate()
-		if err := w.secretClient().DestroyVersions(t.Context(), w.id, secret.CredentialsKey, former, former+1); err != nil {
+		err := w.secretClient().DestroyVersions(t.Context(), w.id, secret.CredentialsKey, former, former+1)
+		if err != nil {
 			t.Fatal(err)
 		}
 		w.settle()
 		a := w.record()
 		if a.RotationPending || a.Status != agent.Running || a.CredentialVersion == former {
-			t.Errorf("the agent is %s with version %d of its credentials, pending: %t, failure %+v; want the rotation done",
+			t.Errorf("the agent is %s with version %d of its credentials, pending: %t, failure %+v; want it rotated",
 				a.Status, a.CredentialVersion, a.RotationPending, a.Failure)
 		}
 	})

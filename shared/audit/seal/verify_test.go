@@ -201,7 +201,7 @@ func TestVerify_AcceptsWhatExpiresWhileItReads(t *testing.T) {
 	f := sealedFixture(t)
 	end := f.Sealed[0].ExpiresAt
 	f.now = end.Add(-time.Second)
-	f.Memory.Now = func() time.Time {
+	f.Now = func() time.Time {
 		now := f.now
 		f.now = end
 		return now

@@ -286,8 +286,8 @@ func suspensionEndsCheckouts(t *testing.T, w Fixture) {
 	}
 }
 
-// grantEndsCheckouts grants a plan to organizations that have a page to pay on: while pages can be closed, and while none
-// can at first. A page that is opened later stays.
+// grantEndsCheckouts grants a plan to organizations that have a page to pay on: while pages can be closed, and while
+// none can at first. A page that is opened later stays.
 func grantEndsCheckouts(t *testing.T, w Fixture) {
 	granted, err := plan.Get(plan.Pro)
 	if err != nil {
@@ -311,8 +311,8 @@ func grantEndsCheckouts(t *testing.T, w Fixture) {
 		}
 		e.runAfter(t, 2*time.Hour)
 		if want := []string{"cus_1"}; !slices.Equal(s.ended, want) {
-			t.Errorf("billingtest: the pages of %v were closed after a grant, want of %v once; stuck at first: %t", s.ended,
-				want, stuck)
+			t.Errorf("billingtest: the pages of %v were closed after a grant, want of %v once; stuck at first: %t",
+				s.ended, want, stuck)
 		}
 		if err := w.Processes[0].Postpone(ctx, w.account(t, id), time.Time{}); err != nil {
 			t.Fatal(err)
@@ -320,8 +320,8 @@ func grantEndsCheckouts(t *testing.T, w Fixture) {
 	}
 }
 
-// unreadKeepsThePlan ends the subscription of an organization that pays for another one, which cannot be understood: its
-// plan is one of a later release.
+// unreadKeepsThePlan ends the subscription of an organization that pays for another one, which cannot be understood:
+// its plan is one of a later release.
 func unreadKeepsThePlan(t *testing.T, w Fixture) {
 	id, ctx := w.tenant(t)
 	s := &seller{incomplete: true}
