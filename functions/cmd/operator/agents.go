@@ -23,14 +23,14 @@ func nudge(ctx context.Context, d operator, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := d.record(d.on(ctx, a.OrganizationID, "NudgeAgent"),
-		audit.Target{Type: "agent", ID: a.ID, Name: a.Name}); err != nil {
-		return err
-	}
 	if a, err = d.Records.Update(ctx, a, func(a *agent.Agent) { a.RetryAt = time.Time{} }); err != nil {
 		return err
 	}
 	if err := d.Nudger.Nudge(ctx, a.ID); err != nil {
+		return err
+	}
+	if err := d.record(d.on(ctx, a.OrganizationID, "NudgeAgent"),
+		audit.Target{Type: "agent", ID: a.ID, Name: a.Name}); err != nil {
 		return err
 	}
 	d.printf("Agent %s was nudged; a worker will reconcile it.\n", a.ID)

@@ -66,8 +66,8 @@ func createAPIKey(ctx context.Context, d operator, o options) error {
 	return nil
 }
 
-// checkPepper checks that one key is under a pepper of this command, if there are keys. With another deployment's pepper,
-// the command would make a key that no function takes.
+// checkPepper checks that one key is under a pepper of this command, if there are keys. With another deployment's
+// pepper, the command would make a key that no function takes.
 func (d operator) checkPepper(ctx context.Context) error {
 	errFound, others := errors.New("a key is under a pepper"), 0
 	err := d.Keys.EachKey(ctx, func(k apikey.Key) error {

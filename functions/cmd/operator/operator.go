@@ -140,8 +140,8 @@ func commands() []command {
 		},
 		{
 			name: "apikeys create", usage: "-organization ORG -name NAME -role ROLE [-force]", run: createAPIKey,
-			summary: "create an API key of an organization and print it once; it needs API_KEY_PEPPER; -force allows a " +
-				"pepper that no key is under",
+			summary: "create an API key of an organization and print it once; it needs API_KEY_PEPPER; -force allows " +
+				"a pepper that no key is under",
 		},
 		{
 			name: "keys status", run: showKeys,

@@ -280,6 +280,18 @@ func (p agentPages) ListAll(_ context.Context, after string, _ int) (page.Page[a
 	return p[after], nil
 }
 
+// TestNudge_IsRecordedOnceItIsSent nudges an agent with a topic that does not exist.
+func TestNudge_IsRecordedOnceItIsSent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.create(plan.Hobby)
+	f.nudges.Fail(errors.New("the topic does not exist"))
+	f.fail("nudge -agent "+a.ID, "the topic does not exist")
+	if got := f.auditedActions(); len(got) > 0 {
+		t.Errorf("audited actions = %v, want none of a nudge that was not sent", got)
+	}
+}
+
 // TestAgents_ReadsEveryPage has a page whose records cannot be read.
 func TestAgents_ReadsEveryPage(t *testing.T) {
 	t.Parallel()
