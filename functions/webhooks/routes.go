@@ -179,7 +179,7 @@ func Update(s Service) function.Route {
 func (in updateInput) apply(w *webhook.Webhook, now time.Time) {
 	b := in.Body
 	if b.URL != nil {
-		w.SetURL(string(*b.URL))
+		w.SetURL(string(*b.URL), now)
 	}
 	if b.Types != nil {
 		w.Types = distinct(*b.Types)

@@ -360,13 +360,54 @@ func TestSetURL_GivesAnotherReceiverItsOwnThreeDays(t *testing.T) {
 				w.wait(14 * time.Hour)
 			}
 			w.wait(3 * time.Hour)
-			w.change(func(r *webhook.Webhook) { r.SetURL(cmp.Or(row.url, r.URL)) })
+			w.change(func(r *webhook.Webhook) { r.SetURL(cmp.Or(row.url, r.URL), w.now) })
 			w.happen("b")
 			w.deliver()
 			if got := w.record(); got.Status != row.want {
 				t.Errorf("the webhook is %s, failing since %v, want %s", got.Status, got.FailingSince, row.want)
 			}
 		})
+	}
+}
+
+// TestSetURL_TriesAnotherReceiverImmediately: the former receiver has refused an event for a day, and no other event
+// comes. The other receiver gets the event also if the nudge of the change is lost, and has eight attempts for it.
+func TestSetURL_TriesAnotherReceiverImmediately(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answer = down
+	id := webhook.DeliveryID(hookID, w.happen("a"))
+	w.deliver()
+	for range 6 {
+		w.wait(10 * time.Hour)
+		w.deliver()
+	}
+	if d := w.deliveries[id]; len(d.Attempts) < 7 || d.Status != webhook.Pending {
+		t.Fatalf("the delivery is %s after %d attempts, want 7 and another one", d.Status, len(d.Attempts))
+	}
+	w.change(func(r *webhook.Webhook) { r.SetURL("https://other.example.com", w.now) })
+	if due, _ := w.ListDue(t.Context(), w.clock(), 1); len(due) != 1 {
+		t.Error("the sweep does not find the webhook")
+	}
+	w.deliver()
+	if d := w.deliveries[id]; d.Status != webhook.Pending {
+		t.Errorf("after the first attempt at the other receiver the delivery is %s, want pending", d.Status)
+	}
+	w.answer = nil
+	w.wait(time.Minute)
+	w.change(func(r *webhook.Webhook) { r.SetURL("https://third.example.com", w.now) })
+	w.deliver()
+	w.wantAllInOrder("a")
+}
+
+func TestSetURL_LeavesADisabledWebhookAlone(t *testing.T) {
+	t.Parallel()
+	var w webhook.Webhook
+	w.Enable(time.Now())
+	w.Disable(webhook.DisabledByRequest)
+	w.SetURL("https://other.example.com", time.Now())
+	if !w.DueAt.IsZero() {
+		t.Errorf("the disabled webhook is due at %v, want never", w.DueAt)
 	}
 }
 

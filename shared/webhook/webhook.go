@@ -120,10 +120,15 @@ func (w Webhook) sameSettings(other Webhook) bool {
 	return w.URL == other.URL && slices.Equal(w.Types, other.Types) && w.EnabledAt.Equal(other.EnabledAt)
 }
 
-// SetURL makes the webhook send to a receiver. What a former one refused says nothing about another one.
-func (w *Webhook) SetURL(url string) {
-	if url != w.URL {
-		w.URL, w.FailingSince = url, time.Time{}
+// SetURL makes the webhook send to a receiver. What a former one refused says nothing about another one, which gets what
+// waits immediately.
+func (w *Webhook) SetURL(url string, now time.Time) {
+	if url == w.URL {
+		return
+	}
+	w.URL = url
+	if w.beginAgain(now); w.Status == Enabled {
+		w.DueAt = now
 	}
 }
 
@@ -133,7 +138,13 @@ func (w *Webhook) Enable(now time.Time) {
 	if w.Status == Enabled {
 		return
 	}
-	w.Status, w.DisabledReason, w.FailingSince, w.DueAt, w.EnabledAt = Enabled, "", time.Time{}, now, now
+	w.Status, w.DisabledReason, w.DueAt, w.EnabledAt = Enabled, "", now, now
+	w.beginAgain(now)
+}
+
+// beginAgain forgets the failures so far.
+func (w *Webhook) beginAgain(now time.Time) {
+	w.FailingSince = time.Time{}
 	for i := range w.Lanes {
 		w.Lanes[i].Attempts, w.Lanes[i].NextAttemptAt = 0, now
 	}
