@@ -124,7 +124,8 @@ const (
 	Paused State = "paused"
 	// Stopped: the release has halted itself. Reason says why.
 	Stopped State = "stopped"
-	// Done: every agent that could move has moved. The worker still moves agents within their maintenance windows.
+	// Done: every agent that could move has moved. The worker still moves agents within their maintenance windows, and
+	// those that were busy.
 	Done State = "done"
 	// Reverting: the worker returns all agents of the release to what they ran before.
 	Reverting State = "reverting"

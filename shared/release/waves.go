@@ -41,7 +41,7 @@ func (o *Roller) advance(ctx context.Context, r Release, seen *watch) (*Release,
 		if err := r.Act(finish, o.Now()); err != nil {
 			return nil, err
 		}
-		if r.Lap.Deferred > 0 {
+		if r.Lap.leaves() {
 			r.DueAt = o.Now().Add(tailPause)
 		}
 		_, err := o.save(ctx, r, nil)
@@ -49,11 +49,15 @@ func (o *Roller) advance(ctx context.Context, r Release, seen *watch) (*Release,
 	}
 }
 
-// tail begins another lap for agents that wait for their maintenance windows.
+// leaves reports whether agents could not move in the lap, and may later: outside their maintenance windows, or busy for
+// longer than the laps of the last wave took.
+func (l Lap) leaves() bool { return l.Deferred+l.Busy > 0 }
+
+// tail begins another lap for the agents that the lap before left.
 func (o *Roller) tail(ctx context.Context, r Release) (*Release, error) {
-	deferred := r.Lap.Deferred > 0 && o.Now().Sub(r.WaveAt) < tailTime
+	again := r.Lap.leaves() && o.Now().Sub(r.WaveAt) < tailTime
 	r.Lap, r.DueAt = Lap{}, time.Time{}
-	if deferred {
+	if again {
 		r.DueAt = o.Now().Add(tailPause)
 	}
 	_, err := o.save(ctx, r, nil)
@@ -63,8 +67,8 @@ func (o *Roller) tail(ctx context.Context, r Release) (*Release, error) {
 const (
 	// tailPause is how long the worker waits before it looks for the last agents again.
 	tailPause = 15 * time.Minute
-	// tailTime is how long it does so for maintenance windows, each of which opens once in a week, and busyTime for
-	// agents that another release watches or that move to another cell and must go back then.
+	// tailTime is how long it does so: each maintenance window opens once in a week. busyTime is how long it does so on
+	// the way back, for agents that another release watches or that move to another cell.
 	tailTime = 8 * 24 * time.Hour
 	busyTime = 24 * time.Hour
 )

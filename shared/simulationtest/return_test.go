@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/release"
 )
 
@@ -52,5 +53,63 @@ func TestRoller_ReturnsAnAgentOnceItHasMoved(t *testing.T) {
 	}
 	if got := version(); r.State != release.Reverted || got != "1" {
 		t.Errorf("the release is %s, and the agent that has moved runs version %s", r.State, got)
+	}
+}
+
+// TestRoller_ReachesAgentsThatWereBusyToTheEnd: another release watches an agent, for longer than the last wave looks
+// for agents without a pause, or while the agent's maintenance window opens.
+func TestRoller_ReachesAgentsThatWereBusyToTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, opens := range map[string]time.Duration{"at any time": 0, "within its window": 3 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 4)
+			id := agentID(2)
+			set := func(change func(a *agent.Agent)) {
+				a, err := f.store.Load(t.Context(), id)
+				if err == nil {
+					_, err = f.store.Update(t.Context(), a, change)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			begins := f.clock.Add(opens)
+			set(func(a *agent.Agent) {
+				a.WatchedBy = "front-1"
+				if opens > 0 {
+					a.ImagePolicy, a.MaintenanceWindow = image.Window, windowAt(begins)
+				}
+			})
+			if r, _ := f.run(t, 0, false); r.State != release.Done {
+				t.Fatalf("the release is %s", r.State)
+			}
+			worker := &release.Roller{
+				Releases: f.store, Agents: f.store, Images: imageReleases{f.store}, Metrics: noMetrics{}, Prober: f,
+				Nudger: f, Now: f.Now,
+			}
+			run := func(until time.Time) {
+				for ; f.clock.Before(until); f.clock = f.clock.Add(time.Minute) {
+					if err := worker.Run(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			run(begins.Add(time.Hour))
+			set(func(a *agent.Agent) { a.WatchedBy = "" })
+			run(f.clock.Add(time.Hour))
+			if a, _ := f.store.Database.Agent(id); a.Image.Version != "2" {
+				t.Errorf("the agent runs version %s an hour after it was let go, want 2", a.Image.Version)
+			}
+		})
+	}
+}
+
+// windowAt is a maintenance window of four hours that begins in the minute of a time.
+func windowAt(t time.Time) *image.MaintenanceWindow {
+	days := image.Day("").Values() // Monday first
+	return &image.MaintenanceWindow{
+		Days:  image.Days{image.Day(days[(int(t.UTC().Weekday())+6)%len(days)])},
+		Start: t.UTC().Format("15:04"), Hours: 4, Timezone: "UTC",
 	}
 }
