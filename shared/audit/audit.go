@@ -75,7 +75,7 @@ const (
 	// Succeeded is the outcome of a successful call.
 	Succeeded = "succeeded"
 	// Begun is the outcome of a call that has committed a change and continues. It remains if the process dies: then
-	// the change was made, and the rest is unknown.
+	// the change was made, and the rest is unknown. It also remains if the call lasts; see CallEntry.Open.
 	Begun = "begun"
 	// RehearsalRefused is the outcome of a rehearsal that the caller may not make. The log shows who tries what a key
 	// may do, and that they did not try to do it.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -18,6 +19,8 @@ import (
 // A nil CallEntry means the call is not audited as a whole. The methods may be called from any goroutine.
 type CallEntry struct {
 	id string
+	// since is when the call began.
+	since time.Time
 
 	mu      sync.Mutex
 	claimed bool
@@ -30,7 +33,15 @@ type CallEntry struct {
 }
 
 // NewCallEntry returns the pending entry of a call.
-func NewCallEntry() *CallEntry { return &CallEntry{id: uuid.NewString()} }
+func NewCallEntry() *CallEntry { return &CallEntry{id: uuid.NewString(), since: time.Now()} }
+
+// maxOpen is how long a call may change the entry that it has written. With the 270 seconds that a commit may take, it
+// is less than seal.Settling.
+const maxOpen = 11 * time.Minute
+
+// Open reports whether the call may still change its entry. Later a seal may have the entry: the end of a call that
+// lasts longer is another entry.
+func (e *CallEntry) Open() bool { return e != nil && time.Since(e.since) < maxOpen }
 
 // ID is the id of the entry; "" for nil.
 func (e *CallEntry) ID() string {

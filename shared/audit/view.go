@@ -15,7 +15,7 @@ type View struct {
 	Actor     ActorView    `json:"actor" jsonschema:"Who made the call."`
 	Action    string       `json:"action" jsonschema:"The operation id, such as StopAgent."`
 	Target    TargetView   `json:"target" jsonschema:"The object of the call."`
-	Outcome   string       `json:"outcome" jsonschema:"Either succeeded or an error code. New codes may be added. rehearsal_refused is a call with dry_run that was refused with 403. An outcome begun that remains belongs to a call that was interrupted: it made the listed changes, and the rest is unknown."`
+	Outcome   string       `json:"outcome" jsonschema:"Either succeeded or an error code. New codes may be added. rehearsal_refused is a call with dry_run that was refused with 403. An outcome begun that remains belongs to a call that was interrupted: it made the listed changes, and the rest is unknown; or to one of more than 11 minutes, whose end is another entry with the same request_id."`
 	Replayed  bool         `json:"replayed" jsonschema:"True if the call repeated an earlier one with the same Idempotency-Key and got its answer. It changed nothing."`
 	RequestID string       `json:"request_id" jsonschema:"The X-Request-Id of the call."`
 	IP        string       `json:"ip" jsonschema:"The client's IP address, or unknown."`

@@ -56,7 +56,7 @@ func (g Guard) withAuditEntry(
 }
 
 // writeEntry writes the audit entry of a call with its outcome. If a change already wrote the entry, it replaces the
-// outcome in it, unless that is true already. A rate-limited call has no entry, so that a flood of calls does not flood
+// outcome in it, unless that is true already; after a long call it writes another entry. A rate-limited call has no entry, so that a flood of calls does not flood
 // the log. The handler has already decided the response: neither a failed write nor a disconnected client changes it.
 func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit.Entry, outcome error) {
 	e.Outcome, e.Replayed = audit.Succeeded, outcome == nil && pending.Replayed()
@@ -68,6 +68,8 @@ func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit
 	switch {
 	case pending.Written() && pending.Outcome() == e.Outcome:
 		return
+	case pending.Written() && !pending.Open():
+		e.ID = uuid.NewString()
 	case pending.Written():
 		write = func(ctx context.Context, e audit.Entry) error {
 			return g.Audit.Finish(ctx, e.ID, e.Outcome, e.Changes...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -450,4 +451,53 @@ func TestRoute_WithoutAuditLogCarriesNoPendingEntry(t *testing.T) {
 		return nil
 	})
 	send(t, h, newRequest("POST", actPath, "admin", validBody)).check(t, 200, "")
+}
+
+// TestRoute_ChangesNoEntryThatASealMayHave: a call that lasts, such as the export of a large volume, writes its entry
+// when it begins. Twenty minutes later a seal may have that entry, and a changed one would be reported as tampered with.
+func TestRoute_ChangesNoEntryThatASealMayHave(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name         string
+		lasts        time.Duration
+		wantFinished string
+		wantOutcomes []string
+	}{
+		{
+			name: "a short call", lasts: 10 * time.Minute, wantFinished: audit.Succeeded,
+			wantOutcomes: []string{audit.Begun},
+		},
+		{name: "a long call", lasts: 50 * time.Minute, wantOutcomes: []string{audit.Begun, audit.Succeeded}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				log, w := &fakeAuditLog{}, httptest.NewRecorder()
+				req := newRequest("POST", actPath, "admin", validBody)
+				req.Header.Set("X-Request-Id", "request-1")
+				g := function.Guard{Audit: log, Organizations: &fakeOrganizations{}}
+				serveAuditedRoutes(g, func(ctx context.Context) error {
+					err := call.From(ctx).BeginEntry(ctx, log)
+					call.From(ctx).Entry.AddFact("output_bytes", "7")
+					<-time.After(row.lasts) // virtual
+					return err
+				}).ServeHTTP(w, req)
+				var outcomes []string
+				ids := map[string]bool{}
+				for _, e := range log.entries {
+					outcomes, ids[e.ID] = append(outcomes, e.Outcome), true
+				}
+				if got := strings.Join(log.finished, " "); got != row.wantFinished {
+					t.Errorf("the first entry is finished with %q, want %q", got, row.wantFinished)
+				}
+				if !slices.Equal(outcomes, row.wantOutcomes) || len(ids) != len(outcomes) {
+					t.Fatalf("outcomes %q with %d ids, want %q", outcomes, len(ids), row.wantOutcomes)
+				}
+				last := log.entries[len(log.entries)-1]
+				if last.Request.RequestID != "request-1" || last.Outcome != audit.Begun && len(last.Changes) != 1 {
+					t.Errorf("the last entry is %+v, want the facts of the call", last)
+				}
+			})
+		})
+	}
 }

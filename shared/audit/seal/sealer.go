@@ -13,8 +13,8 @@ import (
 
 const (
 	// Settling is how long ago an entry must have been written to be sealed. A call writes its entry with its first
-	// change, and may add to it until it ends: Cloud Run ends every call after 11 minutes, and Firestore every commit
-	// after 270 seconds. So a sealed entry does not change.
+	// change, and may add to it for the 11 minutes of audit.CallEntry.Open. Firestore ends every commit after 270
+	// seconds. So a sealed entry does not change.
 	Settling = 20 * time.Minute
 	// Lateness is how long before its first write an entry may have been created. It exceeds the longest call and the
 	// longest commit, with room for clocks that differ.

@@ -496,7 +496,7 @@ export interface AuditEntry {
   /**
    * Either succeeded or an error code. New codes may be added. rehearsal_refused is a call with dry_run that was
    * refused with 403. An outcome begun that remains belongs to a call that was interrupted: it made the listed changes,
-   * and the rest is unknown.
+   * and the rest is unknown; or to one of more than 11 minutes, whose end is another entry with the same request_id.
    */
   outcome: string;
   /** True if the call repeated an earlier one with the same Idempotency-Key and got its answer. It changed nothing. */
