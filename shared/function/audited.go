@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/logevent"
 )
 
@@ -56,8 +57,10 @@ func (g Guard) withAuditEntry(
 }
 
 // writeEntry writes the audit entry of a call with its outcome. If a change already wrote the entry, it replaces the
-// outcome in it, unless that is true already; after a long call it writes another entry. A rate-limited call has no entry, so that a flood of calls does not flood
-// the log. The handler has already decided the response: neither a failed write nor a disconnected client changes it.
+// outcome in it, unless that is true already; after a long call it writes another entry. A rate-limited call has no
+// entry, so that a flood of calls does not flood the log. Neither has an agent's own call that changes nothing: its
+// front repeats a report every few seconds, for hours if its cluster is out of reach. The handler has already decided
+// the response: neither a failed write nor a disconnected client changes it.
 func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit.Entry, outcome error) {
 	e.Outcome, e.Replayed = audit.Succeeded, outcome == nil && pending.Replayed()
 	if outcome != nil {
@@ -74,7 +77,7 @@ func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit
 		write = func(ctx context.Context, e audit.Entry) error {
 			return g.Audit.Finish(ctx, e.ID, e.Outcome, e.Changes...)
 		}
-	case fault.Is(outcome, fault.RateLimited):
+	case fault.Is(outcome, fault.RateLimited), outcome == nil && e.Actor.Type == identity.Agent:
 		return
 	}
 	if found := pending.Target(); found.Type != "" {
