@@ -31,8 +31,10 @@ func (sleepSeconds) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "integer", Minimum: &least, Maximum: &most}
 }
 
-// change returns a policy with the request's fields. An agent that sleeps for the first time is woken by everything.
+// change returns a policy with the request's fields. An agent that sleeps for the first time is woken by everything. One
+// that nothing wakes, as its client chose, stays so.
 func (s sleepSpec) change(p agent.SleepPolicy) agent.SleepPolicy {
+	slept := p.AfterSeconds > 0
 	if s.AfterSeconds.Given {
 		p.AfterSeconds = 0
 		if s.AfterSeconds.Value != nil {
@@ -42,7 +44,7 @@ func (s sleepSpec) change(p agent.SleepPolicy) agent.SleepPolicy {
 	switch {
 	case s.WakeOn != nil:
 		p.WakeOn = slices.Compact(slices.Sorted(slices.Values(*s.WakeOn)))
-	case p.AfterSeconds > 0 && p.WakeOn == nil:
+	case p.AfterSeconds > 0 && !slept && p.WakeOn == nil:
 		p = agent.SleepAfter(p.AfterSeconds)
 	}
 	return p

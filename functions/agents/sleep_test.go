@@ -50,6 +50,16 @@ func TestAgents_HavePoliciesOfSleep(t *testing.T) {
 			created: `{"after_seconds":1800,"wake_on":["schedule"]}`,
 			patch:   `{"sleep":{"wake_on":[]}}`, patched: `{"after_seconds":1800,"wake_on":[]}`,
 		},
+		"no waker": {
+			create:  `"resource_plan":"hobby","sleep":{"wake_on":[]}`,
+			created: `{"after_seconds":1800,"wake_on":[]}`,
+			patch:   `{"sleep":{"after_seconds":600}}`, patched: `{"after_seconds":600,"wake_on":[]}`,
+		},
+		"no change": {
+			create:  `"resource_plan":"hobby","sleep":{"wake_on":[]}`,
+			created: `{"after_seconds":1800,"wake_on":[]}`,
+			patch:   `{"sleep":{}}`, patched: `{"after_seconds":1800,"wake_on":[]}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
