@@ -104,6 +104,9 @@ func (o *Roller) step(ctx context.Context, r Release, seen *watch) (*Release, er
 	if err != nil {
 		return nil, err
 	}
+	if reason != "" && r.State == Running && r.FormerDefault != "" {
+		return o.restoreDefault(ctx, r) // once it has stopped, no agent may start with the version
+	}
 	if reason != "" {
 		// Agents on their way back are counted after the resume, and the operator knows of them by then.
 		r.Forgiven = r.Counts.Reverted

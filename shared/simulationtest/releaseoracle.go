@@ -93,6 +93,10 @@ func (w *World) checkReleasesAtRest() {
 			w.violate("rest", "release %s stays %s: %+v", r.ID, r.State, r)
 		case r.State == release.Stopped && len(r.Failures) == 0 && !strings.Contains(r.Reason, "have been in error"):
 			w.violate("stop", "release %s stopped although no agent failed: %q", r.ID, r.Reason)
+		case r.State == release.Stopped && r.FormerDefault == "" && r.Former.Version != "2":
+			if current, _ := w.Database.Catalog.Current(r.Image, cell); current.Version == "2" {
+				w.violate("default", "release %s stopped, and agents start with its version", r.ID)
+			}
 		case r.State == release.Done && r.Successor == "":
 			w.checkDone(r)
 		case r.State == release.Reverted && r.Successor == "":

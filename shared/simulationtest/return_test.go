@@ -113,3 +113,43 @@ func windowAt(t time.Time) *image.MaintenanceWindow {
 		Start: t.UTC().Format("15:04"), Hours: 4, Timezone: "UTC",
 	}
 }
+
+// TestRoller_NothingStartsWithTheVersionOfAReleaseThatStopped: the last wave has made the version the default one when
+// its agents fail. An agent that slept must not start with it until the operator decides.
+func TestRoller_NothingStartsWithTheVersionOfAReleaseThatStopped(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 6)
+	r, err := f.store.Get(t.Context(), "default-1")
+	if err == nil {
+		r.Waves, r.MaxFailed = []int{100}, 20
+		_, err = f.store.Save(t.Context(), r, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := agentID(2)
+	f.change(t, id, func(a *agent.Agent) error {
+		err := a.Act(agent.Stop, agent.Manual, f.clock)
+		a.MarkObserved(f.clock)
+		return err
+	})
+	if r, _ = f.run(t, 0, false); r.State != release.Stopped || r.Counts.Moved == 0 {
+		t.Fatalf("the release is %s with %+v, want it stopped in its last wave", r.State, r.Counts)
+	}
+	f.change(t, id, func(a *agent.Agent) error { return a.Act(agent.Start, agent.Manual, f.clock) })
+	if a, _ := f.store.Database.Agent(id); a.Image.Version != "1" {
+		t.Errorf("an agent that starts has version %s of the release that stopped", a.Image.Version)
+	}
+	f.sound = true
+	if err = r.Act(release.Resume, f.clock); err == nil {
+		_, err = f.store.Save(t.Context(), r, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ = f.run(t, 0, false)
+	current, _ := f.store.Database.Catalog.Current(image.DefaultID, cell)
+	if r.State != release.Done || current.Version != "2" {
+		t.Errorf("after it was resumed, the release is %s, and agents start with version %s", r.State, current.Version)
+	}
+}
