@@ -31,8 +31,8 @@ func (sleepSeconds) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "integer", Minimum: &least, Maximum: &most}
 }
 
-// change returns a policy with the request's fields. An agent that sleeps for the first time is woken by everything. One
-// that nothing wakes, as its client chose, stays so.
+// change returns a policy with the request's fields. An agent that sleeps for the first time is woken by everything.
+// One that nothing wakes, as its client chose, stays so.
 func (s sleepSpec) change(p agent.SleepPolicy) agent.SleepPolicy {
 	slept := p.AfterSeconds > 0
 	if s.AfterSeconds.Given {

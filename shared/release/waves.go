@@ -49,8 +49,8 @@ func (o *Roller) advance(ctx context.Context, r Release, seen *watch) (*Release,
 	}
 }
 
-// leaves reports whether agents could not move in the lap, and may later: outside their maintenance windows, or busy for
-// longer than the laps of the last wave took.
+// leaves reports whether agents could not move in the lap, and may later: outside their maintenance windows, or busy
+// for longer than the laps of the last wave took.
 func (l Lap) leaves() bool { return l.Deferred+l.Busy > 0 }
 
 // tail begins another lap for the agents that the lap before left.

@@ -120,8 +120,8 @@ func (w Webhook) sameSettings(other Webhook) bool {
 	return w.URL == other.URL && slices.Equal(w.Types, other.Types) && w.EnabledAt.Equal(other.EnabledAt)
 }
 
-// SetURL makes the webhook send to a receiver. What a former one refused says nothing about another one, which gets what
-// waits immediately.
+// SetURL makes the webhook send to a receiver. What a former one refused says nothing about another one, which gets
+// what waits immediately.
 func (w *Webhook) SetURL(url string, now time.Time) {
 	if url == w.URL {
 		return
