@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"agents.example/controlplane/shared/event"
@@ -60,8 +61,9 @@ func (s sender) Send(ctx context.Context, m webhook.Message) webhook.Result {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
 	status := 0
+	webhookID, _, _ := strings.Cut(m.URL, "?") // each URL of a webhook leads to the same receiver
 	err := s.process.Step(ctx, ReceiverService, "send "+m.ID, func() error {
-		status = s.world.receiver.take(m.URL, event.ID(m.ID))
+		status = s.world.receiver.take(webhookID, event.ID(m.ID))
 		return nil
 	})
 	switch {

@@ -194,6 +194,13 @@ func (w *World) handleWebhook(ctx context.Context, p *Process, action string) (h
 			hook.UpdatedAt = now
 			return nil, nil
 		})
+	case "another receiver":
+		return true, change(func(hook *webhook.Webhook) (*webhook.Delivery, error) {
+			hook.SetURL(hook.ID+"?"+now.String(), now)
+			return nil, nil
+		})
+	case "delete webhook":
+		return true, s.Delete(ctx, webhookID(0))
 	case "test webhook":
 		return true, change(func(hook *webhook.Webhook) (*webhook.Delivery, error) {
 			d := webhook.NewTest(*hook, uint64(now.UnixNano()), now) //nolint:gosec // names a delivery
@@ -253,6 +260,8 @@ func webhookScripts() [][]string {
 		{"patch", "redeliver"},
 		{"add webhook", "patch"},
 		{"only changes of status", "patch", "all types"},
+		{"patch", "another receiver", "patch"},
+		{"add webhook", "patch", "delete webhook", "patch"},
 		{"enable webhook", "patch"},
 		{"redeliver", "redeliver"},
 		{"restart", "test webhook", "enable webhook"},
@@ -272,6 +281,7 @@ func (w *World) webhookAgain() bool {
 		{"disable webhook", "patch", "enable webhook", "patch"},
 		{"enable webhook", "patch", "redeliver"},
 		{"test webhook", "patch"},
+		{"another receiver", "patch"},
 	}
 	w.clients = append(w.clients, &client{name: "client in the calm", script: scripts[w.Choose(len(scripts))]})
 	return true

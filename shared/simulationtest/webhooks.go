@@ -195,6 +195,16 @@ func (s Webhooks) Create(ctx context.Context, w webhook.Webhook) error {
 	})
 }
 
+// Delete removes a webhook.
+func (s Webhooks) Delete(ctx context.Context, id string) error {
+	return attempts(ctx, func(bool) error {
+		return s.Process.Step(ctx, DatabaseService, "delete webhook", func() error {
+			delete(s.Database.webhooks, id)
+			return nil
+		})
+	})
+}
+
 // commitWebhook commits a changed webhook with what a run did.
 func (d *Database) commitWebhook(before, after webhook.Webhook, done webhook.Done) (webhook.Webhook, error) {
 	present, ok := d.webhooks[before.ID]
