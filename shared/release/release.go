@@ -135,7 +135,7 @@ const (
 
 // worked reports whether the worker carries on releases in the state. After a roll-back, a release may be in a state
 // of a later one, which alone knows what comes next.
-func (s State) worked() bool { return s == Running || s == Done || s == Reverting }
+func (s State) worked() bool { return s == Running || s == Paused || s == Done || s == Reverting }
 
 // Action moves a release from one state to another.
 type Action string
@@ -209,6 +209,10 @@ func (r *Release) Act(action Action, now time.Time) error {
 	switch r.State { //nolint:exhaustive // the other states wait for nothing
 	case Running:
 		r.DueAt, r.Forgiven = now, max(r.Forgiven, r.Counts.Reverted)
+	case Paused:
+		if r.FormerDefault != "" {
+			r.DueAt = now // the worker makes the former version the default one again
+		}
 	case Reverting:
 		r.DueAt, r.Lap, r.Laps = now, Lap{}, 0
 	}

@@ -94,6 +94,9 @@ func (o *Roller) carryOn(ctx context.Context, r Release) error {
 
 // step makes one step. It returns the release after it, or nil if there is nothing to do but to wait.
 func (o *Roller) step(ctx context.Context, r Release, seen *watch) (*Release, error) {
+	if r.State == Paused {
+		return o.pause(ctx, r)
+	}
 	if len(seen.judged) > 0 {
 		return o.count(ctx, r, seen)
 	}
@@ -124,6 +127,16 @@ func (o *Roller) step(ctx context.Context, r Release, seen *watch) (*Release, er
 		return o.wait(ctx, r, held)
 	}
 	return o.advance(ctx, r, seen)
+}
+
+// pause makes the former version the default one again: while the release is paused, no agent may start with its
+// version.
+func (o *Roller) pause(ctx context.Context, r Release) (*Release, error) {
+	if r.FormerDefault == "" {
+		return nil, nil //nolint:nilnil // the worker has no more to do
+	}
+	r.DueAt = time.Time{}
+	return o.restoreDefault(ctx, r)
 }
 
 // apply makes a verdict part of an agent's record and of the release's.

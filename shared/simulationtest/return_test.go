@@ -105,6 +105,50 @@ func TestRoller_ReachesAgentsThatWereBusyToTheEnd(t *testing.T) {
 	}
 }
 
+// TestRoller_NothingStartsWithTheVersionOfAReleaseThatIsPaused: the operator pauses the last wave because it looks bad.
+func TestRoller_NothingStartsWithTheVersionOfAReleaseThatIsPaused(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 6)
+	f.sound = true
+	worker := &release.Roller{
+		Releases: f.store, Agents: f.store, Images: imageReleases{f.store}, Metrics: noMetrics{}, Prober: f, Nudger: f,
+		Now: f.Now,
+	}
+	order := func(change func(r *release.Release) error) {
+		r, err := f.store.Get(t.Context(), "default-1")
+		if err == nil {
+			err = change(&r)
+		}
+		if err == nil {
+			_, err = f.store.Save(t.Context(), r, nil)
+		}
+		if err == nil {
+			err = worker.Run(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.clock = f.clock.Add(time.Minute)
+	}
+	starts := func() string {
+		current, _ := f.store.Database.Catalog.Current(image.DefaultID, cell)
+		return current.Version
+	}
+	order(func(r *release.Release) error { r.Waves, r.Soak = []int{100}, time.Hour; return nil })
+	if got := starts(); got != "2" {
+		t.Fatalf("in the last wave, agents start with version %s", got)
+	}
+	order(func(r *release.Release) error { return r.Act(release.Pause, f.clock) })
+	if r, err := f.store.Get(t.Context(), "default-1"); starts() != "1" || err != nil || !r.DueAt.IsZero() {
+		t.Errorf("while the release is paused, agents start with version %s, and it is due at %v, %v", starts(),
+			r.DueAt, err)
+	}
+	order(func(r *release.Release) error { return r.Act(release.Resume, f.clock) })
+	if r, _ := f.run(t, 0, false); r.State != release.Done || starts() != "2" {
+		t.Errorf("after it was resumed, the release is %s, and agents start with version %s", r.State, starts())
+	}
+}
+
 // windowAt is a maintenance window of four hours that begins in the minute of a time.
 func windowAt(t time.Time) *image.MaintenanceWindow {
 	days := image.Day("").Values() // Monday first
