@@ -315,8 +315,8 @@ func (o *Roller) endWayBack(ctx context.Context, r Release, seen *watch) (*Relea
 	return nil, err
 }
 
-// restoreDefault makes the former version the default one again, before the release stops, while it is paused, or on the
-// way back. It writes even if it is: a write of setDefault may still be on its way.
+// restoreDefault makes the former version the default one again, before the release stops, while it is paused, or on
+// the way back. It writes even if it is: a write of setDefault may still be on its way.
 func (o *Roller) restoreDefault(ctx context.Context, r Release) (*Release, error) {
 	i, err := o.Images.Get(ctx, r.Image)
 	if err == nil {
