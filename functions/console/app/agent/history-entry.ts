@@ -56,7 +56,7 @@ export function auditEntry(audit: AuditEntry, names: Map<string, string>): Entry
     icon: "user",
     tone: succeeded ? "idle" : outcome === "begun" ? "warn" : "bad",
     title: says ? title : actionText(action),
-    outcome: succeeded ? "" : outcome === "begun" ? "Interrupted" : `Refused: ${outcomeText(outcome)}`,
+    outcome: succeeded ? "" : outcome === "begun" ? "Begun" : `Refused: ${outcomeText(outcome)}`,
     details: [
       `By ${actorText(audit.actor, names).replace(/^The /, "the ")}` +
         (replayed ? ", as a repeat that changed nothing" : ""),

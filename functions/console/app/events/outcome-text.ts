@@ -31,5 +31,5 @@ export const outcomeText = (outcome: string): string =>
   outcome === "succeeded"
     ? "Succeeded"
     : outcome === "begun"
-      ? "Interrupted"
+      ? "Begun"
       : (refusals[outcome] ?? outcome.charAt(0).toUpperCase() + outcome.slice(1).replaceAll("_", " "));
