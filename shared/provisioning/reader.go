@@ -34,7 +34,8 @@ func (w *run) runReader(ctx context.Context, a agent.Agent) (agent.Agent, error)
 	last, cancel := w.record(ctx)
 	defer cancel()
 	return w.Records.Update(last, a, func(latest *agent.Agent) {
-		if latest.Reader.SnapshotID == a.Reader.SnapshotID {
+		// A later reader of the same snapshot is another one.
+		if now := latest.Reader; now.Number == a.Reader.Number && now.SnapshotID == a.Reader.SnapshotID {
 			learned(latest)
 		}
 	})

@@ -15,6 +15,8 @@ import (
 type readers struct {
 	generation int64
 	runs       bool
+	// concurrently runs once, before the answer to the next call.
+	concurrently func() error
 }
 
 func (r *readers) apply(a agent.Agent, runs bool) error {
@@ -22,6 +24,10 @@ func (r *readers) apply(a agent.Agent, runs bool) error {
 		return &provisioning.Stale{Generation: r.generation, Cause: errors.New("refused")}
 	}
 	r.generation, r.runs = a.Reader.Generation(runs), runs
+	if concurrently := r.concurrently; concurrently != nil {
+		r.concurrently = nil
+		return concurrently()
+	}
 	return nil
 }
 
@@ -86,4 +92,48 @@ func TestReconcile_EndsAReaderThatIsOlderThanTheClusters(t *testing.T) {
 			t.Errorf("the reader stays %+v: no other export can begin", got)
 		}
 	})
+}
+
+// TestReconcile_RecordsNothingOfAFormerReader lets another worker take the reader of a snapshot away, and a client export
+// the snapshot again, before a worker records what it did with the former reader.
+func TestReconcile_RecordsNothingOfAFormerReader(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// given is how long the reader exists, and answer what the worker gets from the cluster.
+		given      time.Duration
+		answer     error
+		exports    bool
+		wantRuns   bool
+		wantHolder string
+	}{
+		"made":               {exports: true, wantRuns: true, wantHolder: "another call"},
+		"taken away":         {given: agent.ReaderTime, exports: true, wantRuns: true, wantHolder: "another call"},
+		"made, and gone":     {answer: errLost, wantRuns: true},
+		"taken away already": {given: agent.ReaderTime, answer: errLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, r, cluster := exporting(t, 0)
+				time.Sleep(c.given) //nolint:forbidigo // in the bubble's time
+				cluster.concurrently = func() error {
+					w.change(func(a *agent.Agent) {
+						a.RecordReaderGone(true, time.Now())
+						if c.exports {
+							_ = a.HoldReader("one", "another call", time.Now())
+						}
+					})
+					return c.answer
+				}
+				w.reconcileOften(r)
+				got := w.record().Reader
+				if got.Holder != c.wantHolder || cluster.runs != c.wantRuns || got.SnapshotID == "" && !got.LookAt.IsZero() {
+					t.Errorf("the record has the reader %+v, and the cluster runs it: %v", got, cluster.runs)
+				}
+				if c.exports && cluster.generation != got.Generation(true) {
+					t.Errorf("the cluster has generation %d, want %d", cluster.generation, got.Generation(true))
+				}
+			})
+		})
+	}
 }
