@@ -20,8 +20,9 @@ func (a *Agent) snapshotBeforeUpdate(s *Software, to image.Choice, now time.Time
 		if former.Cause != SnapshotByRelease || former.Status == SnapshotDeleting || a.usesSnapshot(*former) {
 			continue
 		}
+		// Its deletion changes what the organization holds, and the commit of a release does not.
 		if kept++; kept >= maxReleaseSnapshots {
-			former.Status, former.LookAt = SnapshotDeleting, now
+			former.ExpiresAt = now
 		}
 	}
 	a.addSnapshot(Snapshot{
