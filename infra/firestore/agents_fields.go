@@ -161,6 +161,7 @@ func readerFields(r *agent.Reader) fields {
 		{"until", timestamp(&r.Until)},
 		{"look_at", timestamp(&r.LookAt)},
 		{"charged", flag(&r.Charged)},
+		{"gone_at", timestamp(&r.GoneAt)},
 	}
 }
 

@@ -120,7 +120,7 @@ func (a Agent) CheckMove(to Place, force bool, now time.Time) error {
 		return refuse("move_watched", "A release watches the agent.")
 	case !a.hasData() || a.Volume.Unmade:
 		return refuse("move_without_volume", "The agent's volume is not made yet: start the agent once.")
-	case len(a.FormerVolumes) > 0 || a.StoppedFor != "" || a.snapshotsOpen() || a.Reader.SnapshotID != "":
+	case len(a.FormerVolumes) > 0 || a.StoppedFor != "" || a.snapshotsOpen() || !a.Reader.ended():
 		return refuse("move_snapshots", "A snapshot of the agent is being taken, deleted, restored or exported.")
 	case !force && !a.imageOpen(now):
 		return refuse("move_not_agreed",

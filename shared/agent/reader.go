@@ -25,6 +25,8 @@ type Reader struct {
 	// Charged is true while the export that it serves is counted against the rate limit and has sent no byte. The next
 	// call, which repeats that export, is free.
 	Charged bool
+	// GoneAt is when the copy was first observed gone; see lateness. From then on the next reader may take its place.
+	GoneAt time.Time
 }
 
 const (
@@ -50,7 +52,7 @@ func (a *Agent) HoldReader(id, holder string, now time.Time) error {
 	case s.Status != SnapshotReady:
 		return fault.New(fault.Conflict, "snapshot_not_ready",
 			"The snapshot is %s. Only one that is ready can be exported.", s.Status).WithMeta(a.ConflictMeta())
-	case r.SnapshotID == "":
+	case r.ended():
 		a.Reader = Reader{
 			Number: r.Number + 1, SnapshotID: id, Holder: holder, Until: now.Add(ReaderTime), LookAt: now,
 		}
@@ -114,7 +116,7 @@ func (a *Agent) ReleaseReader(holder string, sent int64, complete bool, now time
 func (a Agent) ReaderDue(now time.Time) (due, wanted bool) {
 	r := a.Reader
 	due = a.Status != Deleting && r.SnapshotID != "" && !r.LookAt.After(now)
-	return due, r.Until.After(now) && a.snapshot(r.SnapshotID) != nil
+	return due, r.Until.After(now) && !r.ended() && a.snapshot(r.SnapshotID) != nil
 }
 
 // RecordReader records that the reader exists, or that it could not be made yet.
@@ -125,14 +127,20 @@ func (a *Agent) RecordReader(made bool, now time.Time) {
 	}
 }
 
-// RecordReaderGone records that the reader of a snapshot is taken away, or not yet.
+// RecordReaderGone records whether the cluster has the copy of a reader that is taken away. One that stays gone leaves
+// the record.
 func (a *Agent) RecordReaderGone(gone bool, now time.Time) {
-	if gone {
-		a.Reader = Reader{Number: a.Reader.Number}
-		return
+	r := &a.Reader
+	switch r.GoneAt, r.LookAt = seenGone(r.GoneAt, gone, now); {
+	case !gone:
+		r.LookAt = now.Add(readerRetry)
+	case r.LookAt.IsZero():
+		a.Reader = Reader{Number: r.Number}
 	}
-	a.Reader.LookAt = now.Add(readerRetry)
 }
+
+// ended reports whether there is no reader, also if a worker looks once more for a copy that was made late.
+func (r Reader) ended() bool { return r.SnapshotID == "" || !r.GoneAt.IsZero() }
 
 // Generation is that of the reader's workload. It is higher for every later reader, and for its end, so that no late
 // worker makes a pod again that was taken away.
@@ -150,4 +158,4 @@ func (a *Agent) PassReader(above int64) {
 }
 
 // exports reports whether a reader has, or is about to have, a copy of a snapshot.
-func (a Agent) exports(id string) bool { return a.Reader.SnapshotID == id && id != "" }
+func (a Agent) exports(id string) bool { return a.Reader.SnapshotID == id && !a.Reader.ended() }

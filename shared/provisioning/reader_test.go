@@ -15,6 +15,8 @@ import (
 type readers struct {
 	generation int64
 	runs       bool
+	// copied is true while there is a copy of a snapshot.
+	copied bool
 	// concurrently runs once, before the answer to the next call.
 	concurrently func() error
 }
@@ -33,13 +35,18 @@ func (r *readers) apply(a agent.Agent, runs bool) error {
 
 // ApplyReader implements provisioning.Readers.
 func (r *readers) ApplyReader(_ context.Context, a agent.Agent, _ agent.Snapshot) error {
-	return r.apply(a, true)
+	err := r.apply(a, true)
+	r.copied = r.copied || err == nil
+	return err
 }
 
 // DeleteReader implements provisioning.Readers.
 func (r *readers) DeleteReader(_ context.Context, a agent.Agent, _ string) (gone bool, err error) {
-	err = r.apply(a, false)
-	return err == nil, err
+	if err := r.apply(a, false); err != nil {
+		return false, err
+	}
+	gone, r.copied = !r.copied, false
+	return gone, nil
 }
 
 // exporting is a running agent with a snapshot that is being exported. Its cluster had readers that the record does not
@@ -88,8 +95,31 @@ func TestReconcile_EndsAReaderThatIsOlderThanTheClusters(t *testing.T) {
 		w, r, _ := exporting(t, 5)
 		time.Sleep(agent.ReaderTime) //nolint:forbidigo // in the bubble's time
 		w.reconcileOften(r)
-		if got := w.record().Reader; got.SnapshotID != "" {
-			t.Errorf("the reader stays %+v: no other export can begin", got)
+		if a := w.record(); a.HoldReader("one", "next call", time.Now()) != nil {
+			t.Errorf("the reader stays %+v: no other export can begin", a.Reader)
+		}
+	})
+}
+
+// TestReconcile_TakesAwayACopyThatALateWorkerMakes lets a worker that has stopped between its two calls make the second
+// one when the copy of the snapshot is gone.
+func TestReconcile_TakesAwayACopyThatALateWorkerMakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, r, cluster := exporting(t, 0)
+		w.reconcileOften(r)
+		time.Sleep(agent.ReaderTime) //nolint:forbidigo // in the bubble's time
+		w.reconcileOften(r)
+		if cluster.copied {
+			t.Fatal("the copy stays")
+		}
+		cluster.copied = true
+		for range 2 {
+			time.Sleep(20 * time.Minute) //nolint:forbidigo // in the bubble's time
+			w.reconcileOften(r)
+		}
+		if got := w.record().Reader; cluster.copied || got.SnapshotID != "" {
+			t.Errorf("the copy stays: %v; the record has the reader %+v", cluster.copied, got)
 		}
 	})
 }
@@ -108,7 +138,7 @@ func TestReconcile_RecordsNothingOfAFormerReader(t *testing.T) {
 	}{
 		"made":               {exports: true, wantRuns: true, wantHolder: "another call"},
 		"taken away":         {given: agent.ReaderTime, exports: true, wantRuns: true, wantHolder: "another call"},
-		"made, and gone":     {answer: errLost, wantRuns: true},
+		"made, and gone":     {answer: errLost},
 		"taken away already": {given: agent.ReaderTime, answer: errLost},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,6 +148,7 @@ func TestReconcile_RecordsNothingOfAFormerReader(t *testing.T) {
 				time.Sleep(c.given) //nolint:forbidigo // in the bubble's time
 				cluster.concurrently = func() error {
 					w.change(func(a *agent.Agent) {
+						a.ReleaseReader("call", 1, true, time.Now())
 						a.RecordReaderGone(true, time.Now())
 						if c.exports {
 							_ = a.HoldReader("one", "another call", time.Now())
