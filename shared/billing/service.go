@@ -67,17 +67,13 @@ func (s *Service) HandleEvent(ctx context.Context, e Event) error {
 // The next fetch, which is due then, closes the pages on which the organization could pay for what it was granted.
 // Errors: NotFound, Conflict, Unavailable.
 func (s *Service) SetPlan(ctx context.Context, organizationID string, to plan.Plan, force bool) error {
-	agents, err := agent.ListAll(ctx, s.Agents)
-	if err != nil {
-		return err
-	}
 	return s.updateAccount(ctx, organizationID, "", func(a *Account) error {
 		if a.Subscription.Provider == Stripe && a.Subscription.Live() {
 			return fault.New(fault.Conflict, "subscription_exists",
 				"The organization pays for the %s plan by subscription. Change or cancel it at the payment provider.",
 				a.Subscription.Plan)
 		}
-		if err := a.CheckPlanFits(to, agents); err != nil && !force {
+		if err := s.checkPlanFits(ctx, *a, to); err != nil && !force {
 			return err
 		}
 		granted := Subscription{
@@ -95,6 +91,16 @@ func (s *Service) SetPlan(ctx context.Context, organizationID string, to plan.Pl
 		a.Plan, a.FetchedAt = to.ID, time.Time{}
 		return nil
 	})
+}
+
+// checkPlanFits is CheckPlanFits with the agents that the organization has after its account was read: the account's
+// commit fails if another agent is created, or moved to a larger plan, in between.
+func (s *Service) checkPlanFits(ctx context.Context, a Account, to plan.Plan) error {
+	agents, err := agent.ListAll(ctx, s.Agents)
+	if err != nil {
+		return err
+	}
+	return a.CheckPlanFits(to, agents)
 }
 
 // Suspend withholds the service from an organization, or ends that, for the operator. Errors: NotFound, Unavailable.

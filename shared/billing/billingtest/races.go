@@ -167,3 +167,41 @@ func suspensionRefusesStart(t *testing.T, w Fixture) {
 		}
 	}
 }
+
+// storeWith is a store that does something before the first read of an account.
+type storeWith struct {
+	billing.Store
+
+	before func()
+}
+
+// Account implements billing.Store.
+func (s *storeWith) Account(ctx context.Context, id string) (billing.Account, error) {
+	if before := s.before; before != nil {
+		s.before = nil
+		before()
+	}
+	return s.Store.Account(ctx, id)
+}
+
+// agentWhileSettingPlan creates an agent that is too large for a plan while the operator sets the plan. The amounts of
+// the plan have room for it.
+func agentWhileSettingPlan(t *testing.T, w Fixture) {
+	id, system := w.tenant(t)
+	prepared := w.account(t, id)
+	prepared.Plan = plan.Enterprise
+	w.save(system, t, prepared, "")
+	s := w.service(&fakeProvider{})
+	s.Store = &storeWith{Store: s.Store, before: func() {
+		if _, err := w.Agents.Create(system, agenttest.Draft(plan.Business)); err != nil {
+			t.Errorf("billingtest: create an agent: %v", err)
+		}
+	}}
+	to, err := plan.Get(plan.Pro)
+	if err != nil {
+		t.Fatalf("billingtest: plan pro: %v", err)
+	}
+	if err := s.SetPlan(asOperator(t.Context(), id), id, to, false); fault.Code(err) != "usage_over_plan" {
+		t.Errorf("billingtest: a plan that is too small for an agent: %v, want usage_over_plan", err)
+	}
+}

@@ -65,6 +65,7 @@ func TestService(t *testing.T, open func(*testing.T) Fixture) {
 		"events of other products are ignored":             foreignEvents,
 		"an event fails while the provider fails":          eventFailsWithProvider,
 		"the operator sets a plan":                         operatorSetsPlan,
+		"a plan that is set counts agents made in between": agentWhileSettingPlan,
 		"the enforcer pauses and resumes suspended agents": enforcerPausesAndResumes,
 		"the enforcer makes up for lost events":            lostEvents,
 		"the enforcer asks for an overdue period hourly":   overduePeriod,
