@@ -242,7 +242,9 @@ func (e *export) copy(ctx context.Context, w *bounded) error {
 		case err == nil:
 			return fault.New(fault.Unavailable, "export_failed",
 				"The snapshot could not be read to its end. Retry, or export another snapshot.")
-		case w.bytes > 0 || ctx.Err() != nil || !notReady(err):
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case w.bytes > 0 || !notReady(err):
 			return err
 		case time.Now().After(deadline):
 			refusal := fault.New(fault.Unavailable, "snapshot_copy_not_ready",

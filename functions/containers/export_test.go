@@ -261,4 +261,9 @@ func TestExport_IsRefused(t *testing.T) {
 	}
 	f.CallNamed(t, "DeleteSnapshot", functiontest.AsAdmin(org), functiontest.Path("agent_id", f.agent.ID),
 		functiontest.Path("snapshot_id", snapshot)).Want(t, http.StatusConflict, "snapshot_in_use")
+	f.UpdateAgent(t, f.agent.ID, func(a *agent.Agent) { a.RefuseReader("It is gone.", time.Now().UTC()) })
+	refused := f.export(t, snapshot).Want(t, http.StatusConflict, "snapshot_not_exportable")
+	if got := refused.Text("detail"); got != "It is gone." {
+		t.Errorf("the refusal says %q, want why", got)
+	}
 }

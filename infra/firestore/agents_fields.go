@@ -162,6 +162,7 @@ func readerFields(r *agent.Reader) fields {
 		{"look_at", timestamp(&r.LookAt)},
 		{"charged", flag(&r.Charged)},
 		{"gone_at", timestamp(&r.GoneAt)},
+		{"problem", text(&r.Problem)},
 	}
 }
 

@@ -37,6 +37,13 @@ func (c *Clusters) ApplyReader(ctx context.Context, a agent.Agent, s agent.Snaps
 	if err != nil {
 		return err
 	}
+	_, suffix, _ := agent.SnapshotOwner(s.ID)
+	err = client.requireSnapshot(ctx, snapshotTarget(kindSnapshot, a.Namespace(), snapshotPrefix+suffix),
+		"The snapshot no longer exists on the agent's cluster, and so cannot be exported. A clone with from_snapshot "+
+			"has its data, if the storage still has it.")
+	if err != nil {
+		return err
+	}
 	objects, err := b.objects(agent.StagePolicy)
 	if err != nil {
 		return err

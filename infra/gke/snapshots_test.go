@@ -347,6 +347,21 @@ func TestApply_ASourceThatIsGoneIsPermanent(t *testing.T) {
 	})
 }
 
+func TestApplyReader_ASnapshotThatIsGoneIsPermanent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, s := w.taken(t)
+	a.Reader = agent.Reader{Number: 1, SnapshotID: s.ID}
+	if err := w.ApplyReader(t.Context(), a, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.admin.VolumeSnapshots(a.Namespace()).Delete(t.Context(), nameOf(t, a, s),
+		metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantPermanent(t, w.ApplyReader(t.Context(), a, s), codeSnapshotGone)
+}
+
 // TestApply_KeepsAVolumeOfAnotherSource: a person has restored the volume from a backup.
 func TestApply_KeepsAVolumeOfAnotherSource(t *testing.T) {
 	t.Parallel()

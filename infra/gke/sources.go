@@ -110,12 +110,15 @@ func (c *client) prepareSource(ctx context.Context, b *blueprint) error {
 	case err == nil:
 		return nil
 	default:
-		return c.requireSnapshot(ctx, snapshotTarget(kindSnapshot, b.agent.Namespace(), b.sourceName()))
+		return c.requireSnapshot(ctx, snapshotTarget(kindSnapshot, b.agent.Namespace(), b.sourceName()),
+			"The snapshot that the agent's volume is made from no longer exists on its cluster. Restore another "+
+				"snapshot.")
 	}
 }
 
-// requireSnapshot checks that a snapshot exists from which a volume is about to be made.
-func (c *client) requireSnapshot(ctx context.Context, t target) error {
+// requireSnapshot checks that a snapshot exists from which a volume is about to be made. Errors: Permanent, which says
+// what its client can do.
+func (c *client) requireSnapshot(ctx context.Context, t target, advice string) error {
 	there, err := c.getMetadata(ctx, t)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return explain(err, t)
@@ -123,11 +126,7 @@ func (c *client) requireSnapshot(ctx context.Context, t target) error {
 	if err == nil && there.DeletionTimestamp == nil {
 		return nil
 	}
-	return &provisioning.Permanent{
-		Code: codeSnapshotGone, Cause: err,
-		Message: "The snapshot that the agent's volume is made from no longer exists on its cluster. Restore " +
-			"another snapshot.",
-	}
+	return &provisioning.Permanent{Code: codeSnapshotGone, Cause: err, Message: advice}
 }
 
 // pruneSource deletes what stands for the snapshot of another agent once the volume is made from it. The content is

@@ -27,6 +27,8 @@ type Reader struct {
 	Charged bool
 	// GoneAt is when the copy was first observed gone; see lateness. From then on the next reader may take its place.
 	GoneAt time.Time
+	// Problem is why the snapshot cannot be copied, whatever a worker does; empty if it can.
+	Problem string
 }
 
 const (
@@ -39,7 +41,8 @@ const (
 )
 
 // HoldReader asks for the reader of a snapshot on behalf of a call, or for more time. Errors: NotFound; Conflict if the
-// snapshot is not ready, if another call exports a snapshot of the agent, or if the reader of one is being taken away.
+// snapshot is not ready or cannot be copied, if another call exports a snapshot of the agent, or if the reader of one is
+// being taken away.
 func (a *Agent) HoldReader(id, holder string, now time.Time) error {
 	s := a.snapshot(id)
 	switch r := a.Reader; {
@@ -52,6 +55,8 @@ func (a *Agent) HoldReader(id, holder string, now time.Time) error {
 	case s.Status != SnapshotReady:
 		return fault.New(fault.Conflict, "snapshot_not_ready",
 			"The snapshot is %s. Only one that is ready can be exported.", s.Status).WithMeta(a.ConflictMeta())
+	case r.SnapshotID == id && r.Problem != "":
+		return fault.New(fault.Conflict, "snapshot_not_exportable", "%s", r.Problem).WithMeta(a.ConflictMeta())
 	case r.ended():
 		a.Reader = Reader{
 			Number: r.Number + 1, SnapshotID: id, Holder: holder, Until: now.Add(ReaderTime), LookAt: now,
@@ -125,6 +130,12 @@ func (a *Agent) RecordReader(made bool, now time.Time) {
 	if !made {
 		a.Reader.LookAt = now.Add(readerRetry)
 	}
+}
+
+// RefuseReader records that no copy of the snapshot can be made, whatever a worker does, and ends its reader. Calls learn
+// it until the reader leaves the record.
+func (a *Agent) RefuseReader(problem string, now time.Time) {
+	a.Reader.Problem, a.Reader.Until, a.Reader.LookAt = problem, now, now
 }
 
 // RecordReaderGone records whether the cluster has the copy of a reader that is taken away. One that stays gone leaves

@@ -120,3 +120,34 @@ func TestReader_IsOneCallsAndEnds(t *testing.T) {
 		t.Errorf("the second reader has number %d, want 2", a.Reader.Number)
 	}
 }
+
+// TestReader_SaysThatASnapshotCannotBeCopied: a call that is told to retry would do so forever.
+func TestReader_SaysThatASnapshotCannotBeCopied(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
+	a := agent.Agent{ID: agenttest.ID(), Status: agent.Running, Snapshots: []agent.Snapshot{
+		{ID: "one", Status: agent.SnapshotReady}, {ID: "two", Status: agent.SnapshotReady},
+	}}
+	want := func(id, holder string, at time.Time, code string) {
+		t.Helper()
+		b := a
+		if got := fault.Code(b.HoldReader(id, holder, at)); got != code {
+			t.Errorf("%s, %v later: %q, want %q", holder, at.Sub(now), got, code)
+		}
+	}
+	if err := a.HoldReader("one", "call", now); err != nil {
+		t.Fatal(err)
+	}
+	a.RefuseReader("It is gone.", now)
+	if due, wanted := a.ReaderDue(now); !due || wanted {
+		t.Errorf("a reader that is refused: due %v, wanted %v; want that it is taken away", due, wanted)
+	}
+	want("one", "call", now, "snapshot_not_exportable")
+	want("two", "another call", now, "export_in_progress")
+	a.RecordReaderGone(true, now)
+	want("one", "call", now, "snapshot_not_exportable")
+	want("two", "another call", now, "")
+	later := now.Add(time.Hour)
+	a.RecordReaderGone(true, later)
+	want("one", "a later call", later, "")
+}

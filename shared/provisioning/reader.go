@@ -51,6 +51,10 @@ func (w *run) makeReader(ctx context.Context, a agent.Agent) func(*agent.Agent) 
 			a.Reader.SnapshotID, "error", err)
 	}
 	return func(a *agent.Agent) {
+		if isPermanent(err) {
+			a.RefuseReader(describeSnapshot(err), w.Now())
+			return
+		}
 		a.RecordReader(err == nil, w.Now())
 		passReader(a, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -97,6 +98,21 @@ func TestReconcile_EndsAReaderThatIsOlderThanTheClusters(t *testing.T) {
 		w.reconcileOften(r)
 		if a := w.record(); a.HoldReader("one", "next call", time.Now()) != nil {
 			t.Errorf("the reader stays %+v: no other export can begin", a.Reader)
+		}
+	})
+}
+
+func TestReconcile_SaysThatASnapshotCannotBeCopied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, r, cluster := exporting(t, 0)
+		cluster.concurrently = func() error {
+			return &provisioning.Permanent{Code: "snapshot_gone", Message: "It is gone."}
+		}
+		w.reconcileOften(r)
+		a := w.record()
+		if err := a.HoldReader("one", "call", time.Now()); fault.Code(err) != "snapshot_not_exportable" || cluster.runs {
+			t.Errorf("the export gets %v; the cluster runs the reader: %v", err, cluster.runs)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 func fullReader(at time.Time) agent.Reader {
 	return agent.Reader{
 		Number: 2, SnapshotID: "r", Holder: "h", Until: at.Add(18 * time.Second), LookAt: at.Add(19 * time.Second),
-		Charged: true, GoneAt: at.Add(17 * time.Second),
+		Charged: true, GoneAt: at.Add(17 * time.Second), Problem: "p",
 	}
 }
 
