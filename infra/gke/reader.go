@@ -11,6 +11,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -66,7 +67,11 @@ func (c *Clusters) DeleteReader(ctx context.Context, a agent.Agent, snapshotID s
 	if err != nil {
 		return false, err
 	}
-	if _, err := client.apply(ctx, b.reader(snapshotID, false)); err != nil {
+	_, err = client.apply(ctx, b.reader(snapshotID, false))
+	switch {
+	case fault.Code(err) == provisioning.CodeNamespaceMissing: // all of it went with the namespace
+		return true, nil
+	case err != nil:
 		return false, err
 	}
 	return client.deleteClaim(ctx, core("PersistentVolumeClaim", a.Namespace(), readerClaimName(snapshotID)))

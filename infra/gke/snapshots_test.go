@@ -362,6 +362,17 @@ func TestApplyReader_ASnapshotThatIsGoneIsPermanent(t *testing.T) {
 	wantPermanent(t, w.ApplyReader(t.Context(), a, s), codeSnapshotGone)
 }
 
+// TestDeleteReader_GoesWithItsNamespace: a worker would try it forever, and no other export of the agent could begin.
+func TestDeleteReader_GoesWithItsNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.newAgent(t)
+	a.Reader = agent.Reader{Number: 1, SnapshotID: testSnapshot}
+	if gone, err := w.DeleteReader(t.Context(), a, testSnapshot); !gone || err != nil {
+		t.Errorf("without the agent's namespace: gone %v, %v; want that the reader is gone", gone, err)
+	}
+}
+
 // TestApply_KeepsAVolumeOfAnotherSource: a person has restored the volume from a backup.
 func TestApply_KeepsAVolumeOfAnotherSource(t *testing.T) {
 	t.Parallel()
