@@ -190,6 +190,8 @@ func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 		return change(func(a *agent.Agent) error { return chooseImage(a, c.action, now) })
 	case "snapshot", "snapshot of a crash", "restore", "drop":
 		return change(func(a *agent.Agent) error { return w.changeSnapshots(a, c, now) })
+	case "export":
+		return w.export(ctx, p, c)
 	case "move", "move back":
 		return change(func(a *agent.Agent) error { return w.move(a, c.action, now) })
 	case "reconcile":

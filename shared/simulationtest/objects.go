@@ -30,6 +30,7 @@ type namespace struct {
 	cuts   map[string]*cut
 	// cutOrder lists the ids of the snapshots in order.
 	cutOrder []string
+	reader   reader
 	// room is the plan of the quota; empty without a quota.
 	room plan.ID
 	set  *statefulSet

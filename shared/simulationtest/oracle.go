@@ -39,6 +39,7 @@ func (w *World) check() {
 		w.checkRecord(a)
 		w.checkVolume(a)
 		w.checkSnapshots(a)
+		w.checkExports(a)
 		w.checkMove(a)
 		w.checkDeletion(a)
 		w.checkCredentials(a)

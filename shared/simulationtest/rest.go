@@ -18,6 +18,7 @@ func (w *World) checkRest() {
 		w.checkDriftAtRest(a)
 		w.checkSecretsAtRest(a)
 		w.checkSnapshotsAtRest(a)
+		w.checkExportsAtRest(a)
 		w.checkMoveAtRest(a)
 	}
 	for _, c := range w.cells() {

@@ -131,6 +131,7 @@ func TestSimulation_RepeatsTheScheduleOfASeed(t *testing.T) {
 		"webhooks":  {focus: arrangeWebhooks, seeds: testtier.Count(t, 3, 3, 100)},
 		"schedules": {focus: arrangeSchedules, seeds: testtier.Count(t, 3, 3, 100)},
 		"snapshots": {focus: arrangeSnapshots, seeds: testtier.Count(t, 3, 3, 100)},
+		"exports":   {focus: arrangeExports, seeds: testtier.Count(t, 3, 3, 100)},
 		"moves":     {focus: arrangeMoves, seeds: testtier.Count(t, 3, 3, 100)},
 		"egress":    {focus: arrangeEgress, seeds: testtier.Count(t, 3, 3, 100)},
 		"releases":  {focus: arrangeRelease, seeds: testtier.Count(t, 20, 30, 300)}, // with many concurrent calls
@@ -175,6 +176,12 @@ func TestSimulation_CallsEachDueTimeOnceUnderEverySchedule(t *testing.T) {
 func TestSimulation_KeepsAndRestoresDataUnderEverySchedule(t *testing.T) {
 	t.Parallel()
 	exploreFocused(t, 350, 4_500, arrangeSnapshots)
+}
+
+// TestSimulation_LeavesNothingOfExportsUnderEverySchedule runs schedules with exports only.
+func TestSimulation_LeavesNothingOfExportsUnderEverySchedule(t *testing.T) {
+	t.Parallel()
+	exploreFocused(t, 350, 4_500, arrangeExports) // its planted defect needs 274
 }
 
 // TestSimulation_MovesAgentsUnderEverySchedule runs schedules with moves between two cells only.

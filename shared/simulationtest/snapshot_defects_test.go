@@ -88,6 +88,15 @@ func snapshotDefects() []defect {
 				})),
 		},
 		{
+			name:   "a copy that is forgotten immediately",
+			undoes: "the copy of a snapshot is deleted again after the time that a late call takes",
+			plant: focused(arrangeExports, afterWorker("worker", func(_ *World, _ agent.Agent, a *agent.Agent) {
+				if !a.Reader.GoneAt.IsZero() {
+					a.Reader = agent.Reader{Number: a.Reader.Number}
+				}
+			})),
+		},
+		{
 			name: "snapshots are not swept", undoes: "the sweep lists the agents whose snapshots are due",
 			plant: Plant{
 				Focus: arrangeSnapshots,

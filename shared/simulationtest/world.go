@@ -242,9 +242,9 @@ func (w *World) secretClient(p Stepper) SecretClient {
 func (w *World) reconciler(p *Process) *provisioning.Reconciler {
 	return &provisioning.Reconciler{
 		Records: w.records("worker", p), Cluster: w.clusterClient(p), Volumes: w.clusterClient(p),
-		Secrets: w.secretClient(p),
-		Front:   Front{w.prober(p)},
-		Prober:  w.workerProber(p), Agents: w.agents("wake", p), Now: p.Now,
+		Secrets: w.secretClient(p), Readers: w.clusterClient(p),
+		Front:  Front{w.prober(p)},
+		Prober: w.workerProber(p), Agents: w.agents("wake", p), Now: p.Now,
 	}
 }
 
