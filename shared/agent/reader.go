@@ -41,8 +41,8 @@ const (
 )
 
 // HoldReader asks for the reader of a snapshot on behalf of a call, or for more time. Errors: NotFound; Conflict if the
-// snapshot is not ready or cannot be copied, if another call exports a snapshot of the agent, or if the reader of one is
-// being taken away.
+// snapshot is not ready or cannot be copied, if another call exports a snapshot of the agent, or if the reader of one
+// is being taken away.
 func (a *Agent) HoldReader(id, holder string, now time.Time) error {
 	s := a.snapshot(id)
 	switch r := a.Reader; {
@@ -132,8 +132,8 @@ func (a *Agent) RecordReader(made bool, now time.Time) {
 	}
 }
 
-// RefuseReader records that no copy of the snapshot can be made, whatever a worker does, and ends its reader. Calls learn
-// it until the reader leaves the record.
+// RefuseReader records that no copy of the snapshot can be made, whatever a worker does, and ends its reader. Calls
+// learn it until the reader leaves the record.
 func (a *Agent) RefuseReader(problem string, now time.Time) {
 	a.Reader.Problem, a.Reader.Until, a.Reader.LookAt = problem, now, now
 }

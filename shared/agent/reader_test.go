@@ -114,7 +114,8 @@ func TestReader_IsOneCallsAndEnds(t *testing.T) {
 	}
 	check("a call while it is taken away", hold("one", "b", end), "export_in_progress")
 	a.RecordReaderGone(true, end)
-	check("the deletion of the snapshot, once the copy is gone", fault.Code(new(a.Clone()).DeleteSnapshot("one", end)), "")
+	copied := a.Clone()
+	check("the deletion of the snapshot, once the copy is gone", fault.Code(copied.DeleteSnapshot("one", end)), "")
 	check("the next call", hold("two", "c", end), "")
 	if a.Reader.Number != 2 {
 		t.Errorf("the second reader has number %d, want 2", a.Reader.Number)

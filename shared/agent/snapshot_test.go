@@ -248,8 +248,8 @@ func TestMoveTo_SnapshotsFirst(t *testing.T) {
 	equal(t, "snapshots before another front", len(front.Snapshots), 0)
 }
 
-// TestMoveTo_LeavesWhatTheOrganizationHolds: the commit of a release changes no organization. The snapshots that another
-// one replaces count until a worker deletes them.
+// TestMoveTo_LeavesWhatTheOrganizationHolds: the commit of a release changes no organization. The snapshots that
+// another one replaces count until a worker deletes them.
 func TestMoveTo_LeavesWhatTheOrganizationHolds(t *testing.T) {
 	t.Parallel()
 	a := runningOn(t)
