@@ -341,6 +341,56 @@ func TestRun_CarriesOnWhatItKnows(t *testing.T) {
 	}
 }
 
+// silent is a fleet whose watched agents do not answer. It keeps the release that was saved last.
+type silent struct {
+	*world
+
+	last Release
+}
+
+func (s *silent) ListWatched(context.Context, string, int) ([]agent.Agent, error) {
+	return s.agents, nil
+}
+
+func (*silent) Probe(context.Context, agent.Agent) error {
+	return fault.New(fault.Unavailable, "gateway_unhealthy", "No answer.")
+}
+
+func (s *silent) Save(_ context.Context, r Release, _ []Change) (Release, error) {
+	s.last = r
+	return r, nil
+}
+
+// TestRun_SaysWhichAgentItWaitsFor has an agent that is ready and does not answer: it is waited for without an end.
+func TestRun_SaysWhichAgentItWaitsFor(t *testing.T) {
+	t.Parallel()
+	r := Release{
+		ID: "assistant-1", Image: "assistant", Waves: []int{100}, Total: 1, Surveyed: true, DefaultSet: true,
+		Soak: DefaultSoak, State: Running, Target: image.Choice{ID: "assistant", Version: "2"}, Lap: Lap{Ended: true},
+	}
+	const silence = "agents that do not answer on their hostnames: 1, such as a"
+	for name, row := range map[string]struct {
+		after time.Duration
+		given string
+		moves bool
+		want  string
+	}{
+		"at the end of the soak":        {after: DefaultSoak, given: "an outage: cluster_unavailable"},
+		"later":                         {after: DefaultSoak + metricsPatience, want: silence},
+		"later, before the others move": {after: DefaultSoak + metricsPatience, moves: true, want: silence},
+	} {
+		r.Reason, r.Lap.Ended = row.given, !row.moves
+		s := &silent{world: &world{due: []Release{r}, agents: []agent.Agent{soaking(r, 0)}}, last: r}
+		o := &Roller{
+			Releases: s, Agents: s, Images: noImages{}, Metrics: s, Prober: s, Nudger: s,
+			Now: func() time.Time { return began.Add(row.after) },
+		}
+		if err := o.Run(t.Context()); err != nil || s.last.Reason != row.want {
+			t.Errorf("%s: the release waits for %q, %v; want %q", name, s.last.Reason, err, row.want)
+		}
+	}
+}
+
 // lastStep ends a run after the step that moves agents.
 type lastStep struct{ *world }
 

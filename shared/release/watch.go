@@ -20,6 +20,16 @@ type watch struct {
 	agents []agent.Agent
 	// judged are those about which the run has decided and not written yet.
 	judged []judged
+	// silent are the ids of those that should long have passed, and do not answer.
+	silent []string
+}
+
+// awaited says which agents keep the release waiting longer than usual; "" if none does.
+func (w *watch) awaited() string {
+	if len(w.silent) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("agents that do not answer on their hostnames: %d, such as %s", len(w.silent), w.silent[0])
 }
 
 // judged is an agent with the verdict about it.
@@ -64,8 +74,12 @@ func (o *Roller) look(ctx context.Context, r Release) (*watch, error) {
 	// The record may be a minute old. An agent that does not answer goes on being watched.
 	probe := func(j judged) error { return o.Prober.Probe(ctx, j.agent) }
 	for i, err := range parallel.ForEach(passing, maxProbes, probe) {
-		if err == nil {
+		a := passing[i].agent
+		switch ready := a.Software(r.Image).Update.ReadyAt; {
+		case err == nil:
 			w.judged = append(w.judged, passing[i])
+		case o.Now().Sub(ready) >= r.Soak+metricsPatience:
+			w.silent = append(w.silent, a.ID)
 		}
 	}
 	return w, nil

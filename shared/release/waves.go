@@ -15,14 +15,20 @@ import (
 
 // advance surveys the fleet, moves agents of the present wave, or begins the next one.
 func (o *Roller) advance(ctx context.Context, r Release, seen *watch) (*Release, error) {
+	waited := r.Reason
 	r.Reason = ""
 	switch {
 	case !r.Surveyed:
 		return o.survey(ctx, r)
 	case !r.Lap.Ended && r.Counts.Moved < r.quota():
-		return o.move(ctx, r, seen)
-	case len(seen.agents) > 0:
-		return nil, nil //nolint:nilnil // the agents of the wave are being watched
+		if next, err := o.move(ctx, r, seen); next != nil || err != nil {
+			return next, err
+		}
+		r.Reason = waited
+		return o.wait(ctx, r, seen.awaited())
+	case len(seen.agents) > 0: // the agents of the wave are being watched
+		r.Reason = waited
+		return o.wait(ctx, r, seen.awaited())
 	case !r.last():
 		r.Wave, r.WaveAt = r.Wave+1, o.Now()
 		return o.save(ctx, r, nil)
