@@ -87,10 +87,11 @@ func AsError(err error) *Error {
 	return nil
 }
 
-// IsNotFound reports whether the API answered that the object does not exist.
+// IsNotFound reports whether the API answered that the object does not exist. A page of another server, such as a
+// proxy, with the status 404 says nothing about it.
 func IsNotFound(err error) bool {
 	e := AsError(err)
-	return e != nil && e.Status == http.StatusNotFound
+	return e != nil && e.Status == http.StatusNotFound && e.Code != ""
 }
 
 // readError reads the error in an answer.

@@ -78,7 +78,7 @@ func (l *logFollower) logEnded(ctx context.Context, err error) (ended bool, fail
 		return false, nil
 	case l.lastOpen.IsZero():
 		return false, err
-	case e != nil && e.Status == http.StatusNotFound:
+	case IsNotFound(err):
 		return true, nil
 	case e != nil && e.Code == "agent_not_running":
 		l.lastAnswer = time.Now()

@@ -94,7 +94,9 @@ func TestFollowAgentLogs_ContinuesAndEnds(t *testing.T) {
 		status   client.AgentStatus
 		want     string
 		wantCode string
-		wantAt   time.Duration // of the last request; 0 is not checked
+		// wantStatus is that of an error without a code.
+		wantStatus int
+		wantAt     time.Duration // of the last request; 0 is not checked
 	}{
 		"the agent was deleted": {script: []stream{{last: 2}}, want: "1 2", wantAt: 2 * time.Second},
 		"the agent was stopped": {
@@ -143,6 +145,7 @@ func TestFollowAgentLogs_ContinuesAndEnds(t *testing.T) {
 			script: []stream{{last: 1}, down, down, down, down, down, down, {last: 2}}, want: "1 2",
 		},
 		"not running at the first call": {script: []stream{gone}, wantCode: "agent_not_running"},
+		"a page of a proxy":             {script: []stream{{last: 1}, {status: http.StatusNotFound}}, want: "1", wantStatus: 404},
 		"access was withdrawn": {
 			script: []stream{{last: 1}, {status: http.StatusForbidden, code: "role_required"}}, want: "1",
 			wantCode: "role_required",
@@ -156,8 +159,9 @@ func TestFollowAgentLogs_ContinuesAndEnds(t *testing.T) {
 				if got != c.want {
 					t.Errorf("lines %q, want %q", got, c.want)
 				}
-				if e := client.AsError(err); (err != nil) != (c.wantCode != "") || e != nil && e.Code != c.wantCode {
-					t.Errorf("ended with %v, want the code %q", err, c.wantCode)
+				if e := client.AsError(err); (err != nil) != (c.wantCode != "" || c.wantStatus != 0) ||
+					e != nil && (e.Code != c.wantCode || c.wantStatus != 0 && e.Status != c.wantStatus) {
+					t.Errorf("ended with %v, want the code %q, or the status %d", err, c.wantCode, c.wantStatus)
 				}
 				if at := l.opened[len(l.opened)-1]; c.wantAt != 0 && at != c.wantAt {
 					t.Errorf("the last request came after %s, want %s", at, c.wantAt)

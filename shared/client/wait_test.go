@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -50,6 +51,7 @@ func (s *settling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(s.err)
 	case status == "":
 		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, problem("agent_not_found"))
 	default:
 		w.Header().Set("ETag", status)
 		_, _ = fmt.Fprintf(w, `{"id": "a", "status": %q}`, status)
@@ -244,6 +246,21 @@ func TestWaitUntilReady_WaitsForTheNewestPod(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWaitUntilDeleted_TakesNoPageOfAProxyForTheEnd: a proxy, or a service that is closed to the internet, answers 404,
+// too, while the agent runs.
+func TestWaitUntilDeleted_TakesNoPageOfAProxyForTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := serve(t, &schedule{answers: []answer{
+			{body: `{"id": "a", "status": "deleting"}`}, {status: http.StatusNotFound, body: "<h1>Page not found</h1>"},
+		}})
+		err := api.WaitUntilDeleted(t.Context(), "a", nil)
+		if e := client.AsError(err); e == nil || e.Status != http.StatusNotFound {
+			t.Errorf("ended with %v, want the error 404", err)
+		}
+	})
 }
 
 func TestWaitUntilDeleted_FailsIfTheAgentStays(t *testing.T) {

@@ -120,6 +120,11 @@ class WaitTest(ClientTest):
         with self.assertRaisesRegex(AgentsError, "is running, not being deleted"):
             other.client.wait_until_deleted("a")
 
+    def test_a_wait_for_a_deletion_takes_no_page_of_a_proxy_for_the_end_of_the_agent(self) -> None:
+        f = self.serve(lambda r, n, _: r.json(200, agent("deleting")) if n < 2 else r.send(404, b"<h1>Not found</h1>"))
+        with self.assertRaisesRegex(APIError, "404"):
+            f.client.wait_until_deleted("a")
+
     def test_a_wait_for_a_restart_ends_when_the_newest_pod_answers(self) -> None:
         warming = {**agent("running"), "dashboard_warming": True}
         states = [agent("provisioning"), warming, warming, agent("running")]

@@ -132,6 +132,14 @@ class FollowLogTest(ClientTest):
         self.assert_headers(logs, "Accept", ["text/event-stream"] * 7)
         self.assertEqual(f.pauses[0], 0.007)
 
+    def test_a_follower_takes_no_page_of_a_proxy_for_the_end_of_the_agent(self) -> None:
+        def answer(r: Response, n: int, _: Seen) -> None:
+            r.stream(event("1", "1")).end() if n == 1 else r.send(404, b"<h1>Not found</h1>")
+
+        f = self.serve(answer)
+        with self.assertRaisesRegex(APIError, "404"):
+            messages(f.client.follow_logs("a"))
+
     def test_a_follower_that_never_was_connected_raises_the_error(self) -> None:
         f = self.serve(lambda r, *_: r.problem(409, "agent_not_running"))
         with self.assertRaises(APIError) as caught:

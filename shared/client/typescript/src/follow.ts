@@ -4,7 +4,7 @@ import type { ServerEvent } from "./lines.js";
 import { mayPass, outagePatience } from "./retry.js";
 import type { Agent, AgentLogLine, Event, operations } from "./schema.js";
 import type { AnyInit, Transport } from "./transport.js";
-import { isSettled } from "./wait.js";
+import { isNotFound, isSettled } from "./wait.js";
 
 type LogQuery = NonNullable<operations["GetAgentLogs"]["parameters"]["query"]>;
 type EventQuery = NonNullable<operations["StreamEvents"]["parameters"]["query"]>;
@@ -162,7 +162,7 @@ async function logHasEnded(
   if (state.lastOpen === undefined) {
     throw error;
   }
-  if (isGone(error)) {
+  if (isNotFound(error)) {
     return true;
   }
   if (error instanceof APIError && error.code === "agent_not_running") {
@@ -179,10 +179,6 @@ async function logHasEnded(
   return false;
 }
 
-function isGone(error: unknown): boolean {
-  return error instanceof APIError && error.status === 404;
-}
-
 // hasStopped reports whether an agent without a pod gets no other one by itself.
 async function hasStopped(transport: Transport, id: string, signal: AbortSignal | undefined): Promise<boolean> {
   try {
@@ -190,6 +186,6 @@ async function hasStopped(transport: Transport, id: string, signal: AbortSignal 
     return agent.status === "deleting" || (agent.status !== "running" && isSettled(agent.status));
   } catch (error) {
     signal?.throwIfAborted();
-    return isGone(error);
+    return isNotFound(error);
   }
 }

@@ -59,6 +59,14 @@ export function isSettled(status: AgentStatus): boolean {
   return status === "running" || status === "paused" || status === "stopped" || status === "error";
 }
 
+/**
+ * Reports whether the API says that an object does not exist. A page of another server, such as a proxy, with the
+ * status 404 says nothing about it.
+ */
+export function isNotFound(error: unknown): boolean {
+  return error instanceof APIError && error.status === 404 && error.code !== "";
+}
+
 // How many seconds one request waits for an agent, without and with reports. The API allows 55.
 const longWait = 50;
 const shortWait = 2;
@@ -135,7 +143,7 @@ export function waitsOf({ call, sleep }: Transport, GET: Call<"get">): Waiting {
         const { status } = await watch(id, options, (agent) => isSettled(agent.status));
         throw new Error(`The agent ${id} is ${status}, not being deleted. Delete it before you wait.`);
       } catch (error) {
-        if (!(error instanceof APIError && error.status === 404)) {
+        if (!isNotFound(error)) {
           throw error;
         }
       }

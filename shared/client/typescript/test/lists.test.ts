@@ -103,6 +103,13 @@ test("a wait for a deletion ends when the agent is gone, and refuses an agent th
   await assert.rejects(other.client.waitUntilDeleted("a"), { message: /is running, not being deleted/ });
 });
 
+test("a wait for a deletion takes no page of a proxy for the end of the agent", async (t) => {
+  const { client } = await serve(t, (response, n) =>
+    n < 2 ? json(response, 200, agent("deleting")) : response.writeHead(404).end("<h1>Page not found</h1>"),
+  );
+  await assert.rejects(client.waitUntilDeleted("a"), { name: "APIError", status: 404, code: "" });
+});
+
 test("a wait for a restart ends when the newest pod answers", async (t) => {
   const warming = { ...agent("running"), dashboard_warming: true };
   const states = [agent("provisioning"), warming, warming, { ...warming, dashboard_warming: false }];

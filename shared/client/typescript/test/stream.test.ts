@@ -90,6 +90,13 @@ test("a follower without onEvent repeats no line", async (t) => {
   );
 });
 
+test("a follower takes no page of a proxy for the end of the agent", async (t) => {
+  const { client } = await serve(t, (response, n) => {
+    return n === 1 ? stream(response, event("1", "1")).end() : response.writeHead(404).end("<h1>Page not found</h1>");
+  });
+  await assert.rejects(messages(client.followLogs("a")), { name: "APIError", status: 404, code: "" });
+});
+
 test("a follower that never was connected throws the error", async (t) => {
   const { client, seen } = await serve(t, (response) => problem(response, 409, "agent_not_running"));
   await assert.rejects(messages(client.followLogs("a")), { code: "agent_not_running" });

@@ -79,6 +79,11 @@ class APIError(AgentsError):
         return f"APIError({str(self)!r})"
 
 
+def is_not_found(error: Exception) -> bool:
+    """Reports whether the API says that an object does not exist. The page of another server is not that."""
+    return isinstance(error, APIError) and error.status == 404 and error.code != ""
+
+
 class APIConnectionError(AgentsError):
     """The API could not be reached, did not answer in time, or the connection broke, as often as the client tried.
 

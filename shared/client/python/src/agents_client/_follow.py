@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ._core import EVENTS, OUTAGE_PATIENCE, Call, Core, may_pass
-from ._errors import AgentsError, APIConnectionError, APIError
+from ._errors import AgentsError, APIConnectionError, APIError, is_not_found
 from ._streams import ServerEvent, decode_item, server_events
 from .models import Agent, AgentLogLine, Event
 
@@ -121,7 +121,7 @@ async def _log_has_ended(follower: _Follower, agent_id: str, error: AgentsError)
     now = follower.core.driver.now()
     if follower.last_open is None:
         raise error
-    if _is_gone(error):
+    if is_not_found(error):
         return True
     if isinstance(error, APIError) and error.code == "agent_not_running":
         follower.last_answer = now
@@ -134,16 +134,12 @@ async def _log_has_ended(follower: _Follower, agent_id: str, error: AgentsError)
     return False
 
 
-def _is_gone(error: AgentsError) -> bool:
-    return isinstance(error, APIError) and error.status == 404
-
-
 async def _has_stopped(core: Core, agent_id: str) -> bool:
     """Reports whether an agent without a pod gets no other one by itself."""
     try:
         agent = await core.call(Call("GET", _AGENT, (agent_id,)), Agent)
     except AgentsError as error:
-        return _is_gone(error)
+        return is_not_found(error)
     return agent.status in ("deleting", "paused", "stopped", "error")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ._core import LONGEST_RETRY_AFTER, OUTAGE_PATIENCE, Call, Core
-from ._errors import AgentsError, APIError, OperationError, retry_after
+from ._errors import AgentsError, APIError, OperationError, is_not_found, retry_after
 from .models import Agent, DashboardReachability, SecretOperation
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ async def wait_until_deleted(
     try:
         agent = await wait_for_agent(core, agent_id, is_settled, on_change, timeout)
     except APIError as error:
-        if error.status == 404:
+        if is_not_found(error):
             return
         raise
     raise AgentsError(f"The agent {agent_id} is {agent.status}, not being deleted. Delete it before you wait.")
