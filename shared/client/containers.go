@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -83,12 +82,16 @@ func (c *Client) PutAgentDirectory(
 func (c *Client) putFiles(
 	ctx context.Context, agentID, path string, content []byte, options []CallOption,
 ) error {
-	target := fmt.Sprintf(filesPath, url.PathEscape(agentID)) + "?" + url.Values{"path": {path}}.Encode()
-	answer, err := c.Do(ctx, http.MethodPut, target, content, options...)
+	target, err := call{method: http.MethodPut, path: filesPath, args: []string{agentID}}.escaped()
 	if err != nil {
 		return err
 	}
-	return answer.Body.Close()
+	target += "?" + url.Values{"path": {path}}.Encode()
+	q, err := c.request(http.MethodPut, target, content, options)
+	if err != nil {
+		return err
+	}
+	return c.complete(ctx, q, nil)
 }
 
 // DeleteAgentFiles deletes a file or a directory of an agent's container, below /data or /tmp. A path that does not

@@ -69,12 +69,23 @@ func (c *Client) send(ctx context.Context, r call, out any, options []CallOption
 	if err != nil {
 		return err
 	}
+	return c.complete(ctx, q, out)
+}
+
+// complete sends a request, as often as needed, and decodes the answer into out. Without out, the answer has no body,
+// or one in JSON that a later API adds: the page of a proxy is no success.
+func (c *Client) complete(ctx context.Context, q *request, out any) error {
 	text, err := retry(ctx, c.retry, func() ([]byte, error) { return c.fetch(ctx, q) })
-	if q.rehearsal != nil {
-		out = q.rehearsal
-	}
-	if err != nil || out == nil {
+	if err != nil {
 		return err
+	}
+	switch {
+	case q.rehearsal != nil:
+		out = q.rehearsal
+	case out == nil && len(text) == 0:
+		return nil
+	case out == nil:
+		out = &json.RawMessage{}
 	}
 	return q.decode(text, out)
 }

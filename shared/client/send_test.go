@@ -232,6 +232,27 @@ func TestSend_Schedules(t *testing.T) {
 	}
 }
 
+// TestSend_TakesNoPageForSuccess makes calls whose answers have no body. A page of a proxy or of a captive portal must
+// not look like a key that is revoked or a file that is written.
+func TestSend_TakesNoPageForSuccess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, &schedule{answers: []answer{{body: "<html>Sign in to the network</html>"}}})
+		ctx := t.Context()
+		for what, err := range map[string]error{
+			"RevokeAPIKey":      c.RevokeAPIKey(ctx, "k", client.RevokeAPIKeyParams{}),
+			"DeleteWebhook":     c.DeleteWebhook(ctx, "w"),
+			"DeleteAgentFiles":  c.DeleteAgentFiles(ctx, "a", "/data/x"),
+			"PutAgentFile":      c.PutAgentFile(ctx, "a", "/data/x", []byte("x")),
+			"PutAgentDirectory": c.PutAgentDirectory(ctx, "a", "/data", []byte("x")),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "not the expected JSON") {
+				t.Errorf("%s: error = %v, want one that says that the answer is not JSON", what, err)
+			}
+		}
+	})
+}
+
 // check checks that all requests were the same, with one key.
 func (s *schedule) check(t *testing.T, calls int) {
 	t.Helper()
