@@ -103,6 +103,9 @@ func New(baseURL string, tokens TokenSource, options ...Option) (*Client, error)
 	for _, o := range options {
 		o(c)
 	}
+	if c.http.Transport == nil {
+		c.http.Transport = defaultTransport()
+	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
