@@ -2,6 +2,8 @@ package agentctl
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -20,6 +22,20 @@ func TestForPeople_SpeaksOfTheCommandLine(t *testing.T) {
 	} {
 		if got := forPeople(given); got != want {
 			t.Errorf("forPeople(%q) = %q, want %q", given, got, want)
+		}
+	}
+}
+
+// TestExitCode_SaysThatTheSessionCannotBeRenewedNow: the user need not sign in again, and no --timeout has passed.
+func TestExitCode_SaysThatTheSessionCannotBeRenewedNow(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []error{
+		errors.New("the identity provider answered with the status 503"),
+		context.DeadlineExceeded,
+	} {
+		err := fmt.Errorf("there is no token for the API: %w", &client.TokenUnavailableError{Err: reason})
+		if got := exitCode(err); got != ExitUnavailable {
+			t.Errorf("%v: exit code %d, want %d", err, got, ExitUnavailable)
 		}
 	}
 }

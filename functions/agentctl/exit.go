@@ -96,6 +96,7 @@ func exitCode(err error) int {
 	var missing notFoundError
 	var state stateError
 	var invalid invalidError
+	var unavailable *client.TokenUnavailableError
 	switch e := client.AsError(err); {
 	case err == nil:
 		return ExitOK
@@ -109,6 +110,8 @@ func exitCode(err error) int {
 		return ExitConflict
 	case errors.As(err, &invalid):
 		return ExitInvalid
+	case errors.As(err, &unavailable):
+		return ExitUnavailable
 	case errors.Is(err, context.DeadlineExceeded):
 		return ExitTimeout
 	case withoutCredential(err):

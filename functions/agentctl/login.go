@@ -80,6 +80,8 @@ func (t *tool) retryNotice(pause time.Duration, err error) {
 	reason := "The API cannot be reached"
 	if e := client.AsError(err); e != nil {
 		reason = fmt.Sprintf("The API asks to wait (status %d)", e.Status)
+	} else if _, ok := errors.AsType[*client.TokenUnavailableError](err); ok {
+		reason = "The session cannot be renewed at the moment"
 	}
 	t.note("%s. Trying again in %s.", reason, pause.Round(time.Second))
 }

@@ -44,6 +44,16 @@ type Refresher interface {
 	Refresh(ctx context.Context, refused string) error
 }
 
+// TokenUnavailableError is the error of a TokenSource that may have a token later, such as one whose identity provider
+// cannot be reached. The client repeats the call, as it does after a lost connection. Any other error ends the call.
+type TokenUnavailableError struct{ Err error }
+
+// Error implements error.
+func (e *TokenUnavailableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *TokenUnavailableError) Unwrap() error { return e.Err }
+
 // StaticToken is a TokenSource that always returns the same token, such as an API key.
 type StaticToken string
 

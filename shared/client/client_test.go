@@ -235,6 +235,77 @@ func TestRefresher_ReplacesATokenOnceACall(t *testing.T) {
 	}
 }
 
+// unreachable is a session whose identity provider cannot be reached for some time.
+type unreachable struct {
+	session
+	// failures are the errors of the next calls of Token and Refresh; nil is none.
+	failures []error
+}
+
+func (u *unreachable) next() error {
+	if len(u.failures) == 0 {
+		return nil
+	}
+	failed := u.failures[0]
+	u.failures = u.failures[1:]
+	return failed
+}
+
+// Token implements client.TokenSource.
+func (u *unreachable) Token(ctx context.Context) (string, error) {
+	if err := u.next(); err != nil {
+		return "", err
+	}
+	return u.session.Token(ctx)
+}
+
+// Refresh implements client.Refresher.
+func (u *unreachable) Refresh(ctx context.Context, refused string) error {
+	if err := u.next(); err != nil {
+		return err
+	}
+	return u.session.Refresh(ctx, refused)
+}
+
+// TestTokenSource_MayBeUnavailable: the network that is away is away for the identity provider, too.
+func TestTokenSource_MayBeUnavailable(t *testing.T) {
+	t.Parallel()
+	away := &client.TokenUnavailableError{Err: errors.New("no route to the issuer")}
+	refused := answer{status: 401, body: problem("invalid_token")}
+	for name, c := range map[string]struct {
+		failures  []error
+		given     []answer
+		wantCalls int
+		wantError string
+	}{
+		"for the first token":  {failures: []error{away, away}, given: []answer{{}}, wantCalls: 1},
+		"for the token's heir": {failures: []error{nil, away}, given: []answer{refused, refused, {}}, wantCalls: 3},
+		"all the time":         {failures: []error{away, away, away, away, away}, wantError: "no route to the issuer"},
+		"for good":             {failures: []error{errors.New("signed out")}, wantError: "signed out"},
+		"for good after a call": {
+			failures: []error{nil, errors.New("signed out")}, given: []answer{refused}, wantCalls: 1,
+			wantError: "signed out",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &schedule{answers: c.given}
+				tokens := &unreachable{session: session{tokens: []string{"one", "two"}}, failures: c.failures}
+				api, _ := serveAs(t, s, tokens)
+				_, err := api.GetMe(t.Context())
+				if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
+					t.Errorf("error = %v, want %q", err, c.wantError)
+				}
+				if len(s.requests) != c.wantCalls || len(tokens.failures) > 0 {
+					t.Errorf("%d requests, %d failures left; want %d and none", len(s.requests), len(tokens.failures),
+						c.wantCalls)
+				}
+			})
+		})
+	}
+}
+
 func TestDo_StaysOnTheBaseURL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -36,21 +36,33 @@ func (c *Client) once(ctx context.Context, q *request) (*http.Response, error) {
 	if e := AsError(err); !ok || q.refreshed || e == nil || e.Status != http.StatusUnauthorized {
 		return res, err
 	}
-	q.refreshed = true
-	if failed := refresher.Refresh(ctx, token); failed != nil {
+	if failed := refresher.Refresh(ctx, token); isUnavailable(failed) {
+		return nil, fmt.Errorf("the token could not be replaced: %w", failed) // without the 401, which is permanent
+	} else if failed != nil {
 		return nil, fmt.Errorf("%w; the token could not be replaced: %w", err, permanentError{failed})
 	}
+	q.refreshed = true
 	if token, err = c.token(ctx); err != nil {
 		return nil, err
 	}
 	return c.exchange(ctx, q, token)
 }
 
-// token returns the token to send. Errors are not repeated and never hold the token.
+// isUnavailable reports whether a TokenSource may have a token later.
+func isUnavailable(err error) bool {
+	_, unavailable := errors.AsType[*TokenUnavailableError](err)
+	return unavailable
+}
+
+// token returns the token to send. Errors never hold the token, and are permanent unless it is only unavailable.
 func (c *Client) token(ctx context.Context) (string, error) {
 	token, err := c.tokens.Token(ctx)
 	if err != nil {
-		return "", permanentError{fmt.Errorf("there is no token for the API: %w", err)}
+		err = fmt.Errorf("there is no token for the API: %w", err)
+		if !isUnavailable(err) {
+			err = permanentError{err}
+		}
+		return "", err
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return "", permanentError{invalidToken{}}

@@ -3,6 +3,7 @@ package login
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 
 // renewEarly is how long before its end a token is renewed, so that it is still valid when the API reads it.
 const renewEarly = 10 * time.Second
+
+// errNoAnswer is the cause of a renewal that requestTimeout has ended.
+var errNoAnswer = fmt.Errorf("the identity provider did not answer within %s", requestTimeout)
 
 // ErrSessionEnded is the error of a session that cannot be renewed.
 var ErrSessionEnded = errors.New("your session has ended. Run: agentctl login")
@@ -127,7 +131,7 @@ func (t *sessionTokens) redeem(ctx context.Context, s *profile.Session) error {
 		s.Access = ""
 		return ErrSessionEnded
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), requestTimeout, errNoAnswer)
 	defer cancel()
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, t.http)
 	config := oauth2.Config{
@@ -138,11 +142,26 @@ func (t *sessionTokens) redeem(ctx context.Context, s *profile.Session) error {
 	if err == nil {
 		return setTokens(s, granted, t.now())
 	}
-	err = clarify(ctx, err)
+	explained := clarify(ctx, err)
 	var refused *refusedError
-	if errors.As(err, &refused) && refused.code == "invalid_grant" {
+	if errors.As(explained, &refused) && refused.code == "invalid_grant" {
 		s.Access, s.Refresh = "", ""
 		return ErrSessionEnded
 	}
-	return err
+	if isTemporary(err) {
+		return &client.TokenUnavailableError{Err: explained}
+	}
+	return explained
+}
+
+// isTemporary reports whether a renewal that failed with err may succeed later: there was no answer of the identity
+// provider, or one that says so.
+func isTemporary(err error) bool {
+	var refused *oauth2.RetrieveError
+	if !errors.As(err, &refused) {
+		return true
+	}
+	status := refused.Response.StatusCode
+	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests ||
+		status == http.StatusRequestTimeout
 }

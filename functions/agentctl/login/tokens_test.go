@@ -3,6 +3,7 @@ package login_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,15 +195,37 @@ func TestTokens_SurviveAnOutage(t *testing.T) {
 	source, _ := w.tokens(w.store)
 	w.issuer.Pause()
 	_, err := source.Token(t.Context())
-	if err == nil || errors.Is(err, login.ErrSessionEnded) || !strings.Contains(err.Error(), "status 503") ||
+	var unavailable *client.TokenUnavailableError
+	if !errors.As(err, &unavailable) || errors.Is(err, login.ErrSessionEnded) ||
+		!strings.Contains(err.Error(), "status 503") ||
 		strings.Contains(err.Error(), before.Refresh.Reveal()) {
-		t.Errorf("during an outage: %v, want the status", err)
+		t.Errorf("during an outage: %v, want the status, and that a later call may succeed", err)
 	}
 	if got := w.stored(); got.Refresh != before.Refresh {
 		t.Error("the outage changed the stored session")
 	}
 	w.issuer.Resume()
 	w.token(source)
+	if cut, err := w.cutOff().Token(t.Context()); !errors.As(err, &unavailable) {
+		t.Errorf("without a network: %q, %v; want that a later call may succeed", cut, err)
+	}
+	w.token(source)
+}
+
+// cutOff returns the source of the stored profile in a network without a way to the identity provider.
+func (w *world) cutOff() client.TokenSource {
+	w.t.Helper()
+	r, err := w.store.Resolve(func(string) (string, bool) { return "", false }, profile.Flags{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	source, err := login.Tokens(w.store, r, &http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ENETUNREACH },
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return source
 }
 
 // TestTokens_KeepTheSuccessor: the refresh token is spent when a command is interrupted or its file cannot be written.
