@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import email.utils
 import http.client
+import socket
 import ssl
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -66,6 +68,24 @@ class RepeatTest(ClientTest):
         with self.assertRaises(APIConnectionError) as caught:
             f.client.list_plans()
         self.assertIsInstance(caught.exception.__cause__, http.client.IncompleteRead)
+
+    def test_an_answer_before_the_end_of_the_request_counts(self) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+
+        def refuse() -> None:
+            for connection in (listener.accept()[0] for _ in range(2)):
+                connection.recv(1 << 10)
+                body = b'{"detail": "It is too large.", "code": "body_too_large"}'
+                connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                connection.close()  # without the rest of the body
+
+        threading.Thread(target=refuse, daemon=True).start()
+        client = self.client(f"http://127.0.0.1:{listener.getsockname()[1]}", attempts=1)
+        for _ in range(2):  # the connection is not used again
+            with self.assertRaises(APIError) as caught:
+                client.put_agent_files("a", path="/data/large", content=bytes(64 << 20))
+            self.assertEqual((caught.exception.status, caught.exception.code), (413, "body_too_large"))
 
     def test_the_status_of_an_error_that_breaks_off_counts(self) -> None:
         f = self.serve(lambda r, *_: r.part(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 1000\r\n\r\n{"))

@@ -100,8 +100,17 @@ class Exchange:
             self._connection, self._socket = connection, connection.sock
             self._check_open()
         connection.sock.settimeout(_positive(until - time.monotonic()))
-        connection.request(method, target, body, dict(headers))
-        self._response = connection.getresponse()
+        try:
+            connection.request(method, target, body, dict(headers))
+        except (ConnectionError, ssl.SSLEOFError) as error:
+            # A server that refuses a large body answers before its end, and closes the connection then.
+            try:
+                self._response = connection.getresponse()
+            except (OSError, http.client.HTTPException):
+                raise error from None
+            self._is_cut = True
+        else:
+            self._response = connection.getresponse()
         self.status = self._response.status
         self.headers = cast("Mapping[str, str]", self._response.headers)  # whose names have any case
 
