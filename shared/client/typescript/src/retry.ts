@@ -34,8 +34,8 @@ function patienceFor(url: string, body: ArrayBuffer | null): number {
   return patience + (command.timeout_seconds ?? 0) * 1000;
 }
 
-// A call that the API asks to repeat later than this many seconds from now fails.
-const longestRetryAfter = 60;
+/** A call that the API asks to repeat later than this many seconds from now fails, and a wait pauses no longer. */
+export const longestRetryAfter = 60;
 
 /** How many milliseconds the API may be out of reach before a follower or a wait gives up. */
 export const outagePatience = 120_000;

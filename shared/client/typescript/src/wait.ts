@@ -1,5 +1,5 @@
 import { APIError, retryAfter } from "./error.js";
-import { outagePatience } from "./retry.js";
+import { longestRetryAfter, outagePatience } from "./retry.js";
 import type { Agent, AgentStatus, SecretOperation } from "./schema.js";
 import type { AnyInit, Transport } from "./transport.js";
 import type { Call } from "./types.js";
@@ -106,7 +106,7 @@ export function waitsOf({ call, sleep }: Transport, GET: Call<"get">): Waiting {
       // The API answers immediately if too many requests wait already.
       const pause = retryAfter(headers) || (Date.now() - began < 1000 ? 1 : 0);
       if (pause > 0) {
-        await sleep(pause * 1000, signal);
+        await sleep(Math.min(pause, longestRetryAfter) * 1000, signal);
       }
     }
   }

@@ -93,6 +93,14 @@ test("a wait for an agent that the API never has shown throws the error", async 
   assert.equal(seen.length, 5);
 });
 
+test("a wait pauses for a minute at most, whatever the API asks", async (t) => {
+  const { client, pauses } = await serve(t, (response, n) =>
+    json(response, 200, agent(n < 2 ? "pending" : "running"), n < 2 ? { "Retry-After": "864000" } : {}),
+  );
+  await client.waitUntilSettled("a");
+  assert.deepEqual(pauses, [60_000]);
+});
+
 test("a wait for a deletion ends when the agent is gone, and refuses an agent that stays", async (t) => {
   const { client, seen } = await serve(t, (response, n) =>
     n < 3 ? json(response, 200, agent("deleting")) : problem(response, 404, "agent_not_found"),
