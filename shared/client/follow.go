@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"mime"
 	"net/http"
 	"net/url"
 	"time"
 )
+
+// eventStream is the media type of a stream of events.
+const eventStream = "text/event-stream"
 
 // The times of a follower.
 const (
@@ -213,11 +217,14 @@ func (f *follower) read(ctx context.Context) error {
 	if f.lastID != "" {
 		options = append(options[:len(options):len(options)], RequestHeader("Last-Event-ID", f.lastID))
 	}
-	res, err := f.client.open(ctx, f.call, "text/event-stream", options)
+	res, err := f.client.open(ctx, f.call, eventStream, options)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close() //nolint:errcheck // nothing is written
+	if t, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); t != eventStream {
+		return errors.New("the answer is no stream of events. Check that the base URL is that of the API")
+	}
 	opened := func() { f.lastOpen, f.lastAnswer = time.Now(), time.Now() }
 	opened()
 	defer opened()

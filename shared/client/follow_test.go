@@ -61,6 +61,7 @@ func (l *log) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"detail": "d", "code": %q}`, s.code)
 		return
 	}
+	w.Header().Set("Content-Type", "text/event-stream")
 	if s.then == "mute" {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()

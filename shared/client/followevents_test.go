@@ -41,6 +41,8 @@ type eventAnswer struct {
 	cut int
 	// hang is true if the stream stays open without a byte.
 	hang bool
+	// page is true if another server answers, such as a proxy, with a page.
+	page bool
 }
 
 // eventServer has the newest event at the first request, and answers with a script of streams.
@@ -68,6 +70,11 @@ func (s *eventServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"detail": "d", "code": %q}`, next.code)
 		return
 	}
+	if next.page {
+		_, _ = io.WriteString(w, "<html>\n\nSign in to the network\n\n</html>\n")
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
 	after := 0
 	_, _ = fmt.Sscan(cursor, &after)
 	text := eventText(after)
@@ -130,6 +137,9 @@ func TestFollowEvents_ContinuesUntilAnErrorIsPermanent(t *testing.T) {
 			),
 			want: "1 2 4 5", wantCode: "cursor_expired",
 		},
+		"a page between streams": {
+			script: []eventAnswer{{cut: 100}, {page: true}, {}}, want: "1 2 4 5", wantCode: "cursor_expired",
+		},
 		"a dead connection": {script: []eventAnswer{{hang: true}}, want: "1 2 4 5", wantCode: "cursor_expired"},
 		"the token was revoked": {
 			script: []eventAnswer{{}, {status: 401, code: "invalid_token"}}, want: "1 2 4 5", wantCode: "invalid_token",
@@ -191,9 +201,25 @@ func TestFollowEvents_EndsWithItsContextAndItsCaller(t *testing.T) {
 	})
 }
 
+// TestFollowEvents_TakesNoPageForAStream: a wrong base URL, or a network that asks for a sign-in, answers with a page. A
+// follower that waits for its events would wait forever.
+func TestFollowEvents_TakesNoPageForAStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &eventServer{script: []eventAnswer{{page: true}}}
+		_, err := followEvents(t.Context(), serve(t, s), client.StreamEventsParams{Cursor: "0"})
+		if err == nil || !strings.Contains(err.Error(), "no stream of events") || len(s.asked) != 1 {
+			t.Errorf("ended with %v after %d requests, want an error about the answer after one", err, len(s.asked))
+		}
+	})
+}
+
 func TestFollowEvents_FailsOnWhatItCannotRead(t *testing.T) {
 	t.Parallel()
-	broken := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "data: {\n\n") })
+	broken := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		_, _ = io.WriteString(w, "data: {\n\n")
+	})
 	_, err := followEvents(t.Context(), serve(t, broken), client.StreamEventsParams{Cursor: "0"})
 	if err == nil || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("ended with %v, want an error about the event", err)

@@ -46,6 +46,11 @@ def cut(how: Part, bytes: int) -> Part:
 down = refused(503, "store_unavailable")
 
 
+def page(r: Response, _: str) -> None:
+    """Answers as another server does, such as a proxy."""
+    r.send(200, b"<html>\n\nSign in to the network\n\n</html>\n", {"Content-Type": "text/html"})
+
+
 def script(*parts: Part) -> Answer:
     """Answers with a script of streams, and then that the cursor has expired. The newest event is 0 at the list."""
     left = list(parts)
@@ -109,6 +114,7 @@ class EventTest(ClientTest):
     def test_events_are_followed_until_an_error_is_permanent(self) -> None:
         rows: dict[str, tuple[list[Part], str, str]] = {
             "an outage of an hour": ([cut(breaks, 60), *[down] * 150, whole], "1 2 4 5", "cursor_expired"),
+            "a page of a proxy between streams": ([whole, page, whole], "1 2 4 5", "cursor_expired"),
             "a token that was revoked": ([whole, refused(401, "invalid_token")], "1 2 4 5", "invalid_token"),
             "access that was withdrawn": ([whole, refused(403, "role_required")], "1 2 4 5", "role_required"),
             "a refusal of the first stream": ([refused(403, "role_required")], "", "role_required"),
@@ -127,6 +133,11 @@ class EventTest(ClientTest):
         self.assertEqual([s.url for s in f.seen], ["/api/v1/events/stream?agent_id=a&type=agent.running"] * 2)
         self.assert_headers(f.seen, "Last-Event-ID", ["2", "6"])
         self.assertEqual(f.pauses, [0.007])
+
+    def test_a_page_of_another_server_is_no_stream(self) -> None:
+        f = self.serve(script(page), attempts=1)
+        self.assertRegex(str(follow(f)[1]), "no stream of events")
+        self.assert_headers(f.seen[1:], "Last-Event-ID", ["0"])
 
     def test_an_event_that_cannot_be_read_is_an_error(self) -> None:
         f = self.serve(script(lambda r, _: r.stream("data: {\n\n").end()))

@@ -1,4 +1,4 @@
-import { APIError } from "./error.js";
+import { APIError, ConnectionError } from "./error.js";
 import { eventStream, serverEvents, textLines } from "./lines.js";
 import type { ServerEvent } from "./lines.js";
 import { mayPass, outagePatience } from "./retry.js";
@@ -117,7 +117,11 @@ async function* follow<T>(transport: Transport, followed: Followed): AsyncGenera
   for (;;) {
     const params = { ...followed.params, header: lastId ? { "Last-Event-ID": lastId } : {} };
     let isOpen = false;
-    const onResponse = () => {
+    const onResponse = ({ headers, body }: Response) => {
+      if (!headers.get("Content-Type")?.startsWith(eventStream)) {
+        void body?.cancel();
+        throw new ConnectionError("GET", path, new Error("The answer is no stream of events. Check the base URL."));
+      }
       isOpen = true;
       pause = firstPause;
     };

@@ -25,6 +25,9 @@ function textAfter(cursor: number): string {
 type Answer = (response: ServerResponse, text: string) => unknown;
 
 const whole: Answer = (response, text) => stream(response, text).end();
+const page: Answer = (response) => {
+  response.writeHead(200, { "Content-Type": "text/html" }).end("<html>\n\nSign in to the network\n\n</html>\n");
+};
 const down: Answer = (response) => problem(response, 503, "store_unavailable");
 const refused = (status: number, code: string) => (response: ServerResponse) => problem(response, status, code);
 
@@ -90,6 +93,14 @@ test("a stream that is cut before its first byte resumes from the newest event",
   assert.deepEqual(cursors(cut.seen), ["0", "0", "0", "6"]);
 });
 
+test("a page of another server is no stream", async (t) => {
+  const { client, seen } = await serve(t, script(page), { attempts: 1 });
+  const { error } = await follow(client);
+  assert.ok(error instanceof ConnectionError, `ended with ${error}`);
+  assert.match(String(error.cause), /no stream of events/);
+  assert.deepEqual(cursors(seen), ["0"]);
+});
+
 for (const [name, { answers, ids = "1 2 4 5", code }] of Object.entries<{
   answers: Answer[];
   ids?: string;
@@ -99,6 +110,7 @@ for (const [name, { answers, ids = "1 2 4 5", code }] of Object.entries<{
     answers: [(response, text) => cuts.breaks?.(response, text.slice(0, 60)), ...Array(150).fill(down), whole],
     code: "cursor_expired",
   },
+  "a page of a proxy between streams": { answers: [whole, page, whole], code: "cursor_expired" },
   "a token that was revoked": { answers: [whole, refused(401, "invalid_token")], code: "invalid_token" },
   "access that was withdrawn": { answers: [whole, refused(403, "role_required")], code: "role_required" },
   "a refusal of the first stream": { answers: [refused(403, "role_required")], ids: "", code: "role_required" },

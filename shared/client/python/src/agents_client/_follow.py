@@ -47,6 +47,9 @@ class _Follower:
         exchange = await self.core.open(
             Call("GET", self.path, self.ids, query=self.query, headers=headers, accept=EVENTS)
         )
+        if not (exchange.headers.get("Content-Type") or "").startswith(EVENTS):
+            exchange.close()
+            raise APIConnectionError(f"The answer to GET {self.path} is no stream of events. Check the base URL.")
         self.pause = _FIRST_PAUSE
         self._mark_open()
         try:
