@@ -257,6 +257,20 @@ class RepeatTest(ClientTest):
             f.client.get_me()
         self.assertEqual(len(f.seen), 1)
 
+    def test_a_token_function_that_lost_its_connection_is_called_again(self) -> None:
+        asked: list[str | None] = []
+
+        def token(refused: str | None) -> str:
+            asked.append(refused)
+            if len(asked) % 2:
+                raise APIConnectionError("no route to the issuer")
+            return "new" if refused else "old"
+
+        f = self.serve(lambda r, n, _: r.problem(401, "unauthorized") if n < 2 else r.json(200, {}), token=token)
+        f.client.get_me()
+        self.assertEqual((asked, len(f.pauses)), ([None, None, "old", "old"], 2))
+        self.assert_headers(f.seen, "Authorization", ["Bearer old", "Bearer new"])
+
     def test_an_error_of_the_token_function_is_not_repeated(self) -> None:
         def token(_: str | None) -> str:
             raise OSError("signed out")

@@ -2,7 +2,8 @@ import { APIError, ConnectionError, readError } from "./error.js";
 
 /**
  * An API key, or a function that returns the token of the next request. After a 401, the function gets the refused
- * token, once a call; if it returns another one, the call is repeated.
+ * token, once a call; if it returns another one, the call is repeated. So it is if the function throws a
+ * ConnectionError, as while an identity provider is out of reach; any other error of it ends the call.
  */
 export type Token = string | ((refused?: string) => string | Promise<string>);
 
@@ -51,18 +52,24 @@ export function fetchWithRetries(sending: Sending): (request: Request, outage?: 
     const nextToken = typeof source === "function" ? source : () => source;
     const body = request.method === "GET" ? null : await request.arrayBuffer();
     request.signal.throwIfAborted();
-    let token = await nextToken();
+    let token = "";
+    let refusal: APIError | undefined; // of the token that must be replaced
     for (let attempt = 1, renewed = false, failing = 0; ; attempt++) {
       try {
+        const next = await nextToken(refusal && token);
+        if (refusal !== undefined) {
+          renewed = true;
+          if (next === token) {
+            throw refusal;
+          }
+          refusal = undefined;
+        }
+        token = next;
         return await send(sending, request, body, token);
       } catch (error) {
         if (error instanceof APIError && error.status === 401 && !renewed) {
-          const refused = token;
-          token = await nextToken(refused);
-          renewed = true;
-          if (token !== refused) {
-            continue;
-          }
+          refusal = error;
+          continue;
         }
         failing ||= Date.now();
         const isOver = attempt >= sending.attempts && (sending.attempts === 1 || Date.now() - failing >= outage);
@@ -70,7 +77,6 @@ export function fetchWithRetries(sending: Sending): (request: Request, outage?: 
           throw error;
         }
         await sending.sleep(pause(attempt, error), request.signal);
-        token = await nextToken();
       }
     }
   };

@@ -212,6 +212,34 @@ test("a refused token is renewed once a call", async (t) => {
   assert.equal(seen.length, 1);
 });
 
+test("a token function that lost its connection is called again", async (t) => {
+  const away = new ConnectionError("POST", "https://issuer.example", new Error("no route"));
+  const asked: (string | undefined)[] = [];
+  const failures = [away, undefined, away, undefined];
+  const token = (refused?: string) => {
+    asked.push(refused);
+    const failure = failures.shift();
+    if (failure !== undefined) {
+      throw failure;
+    }
+    return refused === undefined ? "old" : "new";
+  };
+  const { client, seen } = await serve(
+    t,
+    (response, n) => (n < 2 ? problem(response, 401, "invalid_token") : json(response, 200, {})),
+    { token },
+  );
+  await client.GET("/api/v1/me");
+  assert.deepEqual(asked, [undefined, undefined, "old", "old"]);
+  assert.deepEqual(
+    seen.map((s) => s.headers.authorization),
+    ["Bearer old", "Bearer new"],
+  );
+  const lost = await serve(t, (response) => json(response, 200, {}), { token: () => Promise.reject(away), attempts: 3 });
+  await assert.rejects(lost.client.GET("/api/v1/me"), away);
+  assert.equal(lost.pauses.length, 2);
+});
+
 test("an error of the token function is not repeated", async (t) => {
   const { client, seen } = await serve(t, (response) => json(response, 200, {}), {
     token: () => Promise.reject(new Error("signed out")),

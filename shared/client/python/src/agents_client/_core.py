@@ -126,16 +126,22 @@ class Core:
         """
         request, now = self._request(call), self.driver.now
         deadline = now() + call.timeout if call.timeout is not None else float("inf")
-        token, is_renewed, attempt, failing = await self._token(None), False, 1, 0.0
+        token, is_renewed, attempt, failing = "", False, 1, 0.0
+        refusal: APIError | None = None  # of the token that must be replaced
         while True:
             try:
+                following = await self._token(token if refusal else None)
+                if refusal is not None:
+                    is_renewed = True
+                    if following == token:
+                        raise refusal
+                    refusal = None
+                token = following
                 return await send(request, token, min(now() + PATIENCE + call.held, deadline))
             except (APIError, APIConnectionError) as error:
                 if isinstance(error, APIError) and error.status == 401 and not is_renewed:
-                    is_renewed, refused = True, token
-                    token = await self._token(refused)
-                    if token != refused:
-                        continue
+                    refusal = error
+                    continue
                 failing = failing or now()
                 is_late = isinstance(error, APIConnectionError) and now() >= deadline
                 if not is_late and (self._is_over(attempt, now() - failing, call) or not may_pass(error)):
@@ -145,7 +151,7 @@ class Core:
                     raise TimeoutError(f"No time was left to repeat {call.method} {call.path}: {error}") from error
                 _log.info("%s %s: %s It is repeated in %.1f s.", call.method, call.path, error, pause)
             await self.driver.sleep(pause)
-            token, attempt = await self._token(None), attempt + 1
+            attempt += 1
 
     def _is_over(self, attempt: int, seconds: float, call: Call) -> bool:
         return attempt >= self._attempts and (self._attempts == 1 or seconds >= call.outage)

@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 Token = Union[str, Callable[[Union[str, None]], str]]
 """An API key, or a function that returns the token of the next request. Its argument is None, or the token that the
-API has just refused: once a call, the function may return another one then."""
+API has just refused: once a call, the function may return another one then. The call is repeated if the function raises
+an APIConnectionError, as while an identity provider is out of reach; any other error of it ends the call."""
 
 AsyncToken = Union[str, Callable[[Union[str, None]], Union[str, Awaitable[str]]]]
 """As Token. The function may be a coroutine function."""
