@@ -1,9 +1,13 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"golang.org/x/oauth2"
 
 	"agents.example/controlplane/functions/agentctl/profile"
 )
@@ -34,7 +38,7 @@ func (f Flow) Device(ctx context.Context, baseURL string) (profile.Profile, erro
 	}
 	_, _ = fmt.Fprintf(f.Out, "Open this address in a browser, on this machine or another:\n\n  %s\n\n"+
 		"and enter the code %s\n", oneLine(asked.VerificationURI), oneLine(asked.UserCode))
-	granted, err := config.DeviceAccessToken(ctx, asked)
+	granted, err := awaitUser(ctx, config, asked)
 	if err != nil {
 		expired := !asked.Expiry.IsZero() && !f.Now().Before(asked.Expiry)
 		if expired && errors.Is(err, context.DeadlineExceeded) {
@@ -43,4 +47,20 @@ func (f Flow) Device(ctx context.Context, baseURL string) (profile.Profile, erro
 		return profile.Profile{}, clarify(ctx, err)
 	}
 	return f.newProfile(p, granted, "")
+}
+
+// awaitUser asks for the tokens until the user has decided. A question that got no answer is repeated, less often each
+// time (RFC 8628, section 3.5): the user may be about to type the code.
+func awaitUser(
+	ctx context.Context, config *oauth2.Config, asked *oauth2.DeviceAuthResponse,
+) (*oauth2.Token, error) {
+	const usualInterval = 5 // seconds, if the identity provider names none
+	for {
+		granted, err := config.DeviceAccessToken(ctx, asked)
+		expired := !asked.Expiry.IsZero() && time.Until(asked.Expiry) <= 0
+		if err == nil || ctx.Err() != nil || expired || !isTemporary(err) {
+			return granted, err
+		}
+		asked.Interval = 2 * cmp.Or(asked.Interval, usualInterval)
+	}
 }

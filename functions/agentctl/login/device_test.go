@@ -1,7 +1,10 @@
 package login_test
 
 import (
+	"context"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -10,6 +13,7 @@ import (
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/functions/agentctl/profile"
 	"agents.example/controlplane/functions/system"
+	"agents.example/controlplane/shared/nettest"
 )
 
 // signInDevice signs a device in, whose user answers with a function of the code.
@@ -59,6 +63,45 @@ func TestDevice_SignsTheUserIn(t *testing.T) {
 	source, _ := w.tokens(w.store)
 	if err := source.Refresh(t.Context(), p.Session.Access.Reveal()); err != nil {
 		t.Errorf("the session of a device cannot be renewed: %v", err)
+	}
+}
+
+// TestDevice_AsksAgainAfterAnOutage: the user types the code elsewhere, while this machine loses its network or the
+// identity provider is deployed.
+func TestDevice_AsksAgainAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "<h1>Bad Gateway</h1>", http.StatusBadGateway)
+	}))
+	t.Cleanup(proxy.Close)
+	for name, server := range map[string]string{
+		"no network": nettest.Refusing(t).String(), "a page of a proxy": proxy.Listener.Addr().String(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, issuer.Options{})
+			instead, questions := "", 0
+			w.http = &http.Client{Transport: &http.Transport{
+				DisableKeepAlives: true, DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
+					if instead != "" {
+						to, instead = instead, ""
+						questions++
+					}
+					return new(net.Dialer).DialContext(ctx, network, to)
+				},
+			}}
+			p, err := signInDevice(w, func(b *browser, page, code string) {
+				form := url.Values{"user_code": {code}}
+				b.send(http.MethodGet, page+"?"+form.Encode(), nil)
+				for name, values := range b.choice {
+					form[name] = values
+				}
+				b.send(http.MethodPost, page, form)
+				instead = server // of the first question
+			})
+			if err != nil || p.Session.Subject != "user_1" || questions != 1 {
+				t.Errorf("session %+v after %d lost questions, %v; want that of user_1 after one", p.Session, questions, err)
+			}
+		})
 	}
 }
 
