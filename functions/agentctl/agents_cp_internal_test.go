@@ -3,11 +3,17 @@ package agentctl
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
+	"agents.example/controlplane/shared/agentexec/channel"
 	"agents.example/controlplane/shared/client"
 )
 
@@ -41,5 +47,50 @@ func TestOpenSession_EndsWithoutAnAnswer(t *testing.T) {
 	_, err = openSession(ctx, api, "a", client.TerminalParams{}, 10*time.Millisecond)
 	if code := exitCode(err); code != ExitUnavailable {
 		t.Errorf("the session ends with %v, exit code %d, want %d", err, code, ExitUnavailable)
+	}
+}
+
+// TestOpenSession_TriesAgainAfterARefusal: the API has started no command when it refuses a session for the moment, as
+// during a deployment, or while other sessions are open.
+func TestOpenSession_TriesAgainAfterARefusal(t *testing.T) {
+	t.Parallel()
+	const busy = `{"status": 503, "code": "cluster_unavailable", "detail": "The cluster does not answer."}`
+	for name, c := range map[string]struct {
+		refusal   string
+		refusals  int
+		wantCalls int
+		wantCode  int
+	}{
+		"for the moment":    {refusal: busy, refusals: 2, wantCalls: 3},
+		"always":            {refusal: busy, refusals: 9, wantCalls: 5, wantCode: ExitUnavailable},
+		"a page of a proxy": {refusal: "<h1>Service Unavailable</h1>", refusals: 9, wantCalls: 1, wantCode: ExitUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if calls++; calls <= c.refusals {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					_, _ = io.WriteString(w, c.refusal)
+					return
+				}
+				conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{channel.Protocol}})
+				if err == nil {
+					_ = conn.CloseNow()
+				}
+			}))
+			t.Cleanup(server.Close)
+			api, err := client.New(server.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := openSession(t.Context(), api, "a", client.TerminalParams{}, time.Minute)
+			if err == nil {
+				_ = s.CloseNow()
+			}
+			if code := exitCode(err); code != c.wantCode || calls != c.wantCalls {
+				t.Errorf("%v, exit code %d, after %d calls; want %d after %d", err, code, calls, c.wantCode, c.wantCalls)
+			}
+		})
 	}
 }

@@ -71,8 +71,32 @@ const maxAnswer = 2 << 20
 // handshakeTime is how long a session waits for the API's answer. A proxy may have lost the request.
 const handshakeTime = 2 * time.Minute
 
-// openSession starts a command. An answer that is no WebSocket has the API's error.
+// How often a session is opened at most, and the pauses in between, unless the API names a longer one.
+const (
+	sessionAttempts = 5
+	sessionPause    = 200 * time.Millisecond
+	longestPause    = time.Minute
+)
+
+// openSession starts a command. It tries again after a refusal that passes: the API has started no command then.
 func openSession(
+	ctx context.Context, api *client.Client, agentID string, params client.TerminalParams, within time.Duration,
+) (*session, error) {
+	for attempt := 1; ; attempt++ {
+		s, err := dialSession(ctx, api, agentID, params, within)
+		e := client.AsError(err)
+		if e == nil || e.Code == "" || attempt == sessionAttempts || e.RetryAfter > longestPause ||
+			e.Status != http.StatusTooManyRequests && e.Status != http.StatusServiceUnavailable {
+			return s, err
+		}
+		if pause(ctx, max(e.RetryAfter, sessionPause)) != nil {
+			return nil, err
+		}
+	}
+}
+
+// dialSession starts a command. An answer that is no WebSocket has the API's error.
+func dialSession(
 	ctx context.Context, api *client.Client, agentID string, params client.TerminalParams, within time.Duration,
 ) (*session, error) {
 	address, header, err := api.TerminalAddress(ctx, agentID, params)
@@ -99,12 +123,19 @@ func openSession(
 	return &session{Socket: channel.NewSocket(conn, maxAnswer)}, nil
 }
 
-// refusalOf returns the API's error in an answer.
+// refusalOf returns the API's error in an answer, or that of a server in front of it.
 func refusalOf(answer *http.Response, otherwise error) error {
 	e := &client.Error{}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err != nil || json.Unmarshal(body, e) != nil || e.Status == 0 {
+	switch {
+	case err == nil && json.Unmarshal(body, e) == nil && e.Status != 0:
+	case answer.StatusCode >= http.StatusInternalServerError:
+		return &client.Error{Status: answer.StatusCode, Detail: "The server answered " + answer.Status + "."}
+	default:
 		return otherwise
+	}
+	if after, err := time.ParseDuration(answer.Header.Get("Retry-After") + "s"); err == nil {
+		e.RetryAfter = after
 	}
 	return e
 }
