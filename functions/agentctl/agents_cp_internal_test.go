@@ -61,9 +61,11 @@ func TestOpenSession_TriesAgainAfterARefusal(t *testing.T) {
 		wantCalls int
 		wantCode  int
 	}{
-		"for the moment":    {refusal: busy, refusals: 2, wantCalls: 3},
-		"always":            {refusal: busy, refusals: 9, wantCalls: 5, wantCode: ExitUnavailable},
-		"a page of a proxy": {refusal: "<h1>Service Unavailable</h1>", refusals: 9, wantCalls: 1, wantCode: ExitUnavailable},
+		"for the moment": {refusal: busy, refusals: 2, wantCalls: 3},
+		"always":         {refusal: busy, refusals: 9, wantCalls: 5, wantCode: ExitUnavailable},
+		"a page of a proxy": {
+			refusal: "<h1>Service Unavailable</h1>", refusals: 9, wantCalls: 1, wantCode: ExitUnavailable,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +91,8 @@ func TestOpenSession_TriesAgainAfterARefusal(t *testing.T) {
 				_ = s.CloseNow()
 			}
 			if code := exitCode(err); code != c.wantCode || calls != c.wantCalls {
-				t.Errorf("%v, exit code %d, after %d calls; want %d after %d", err, code, calls, c.wantCode, c.wantCalls)
+				t.Errorf("%v, exit code %d, after %d calls; want %d after %d", err, code, calls, c.wantCode,
+					c.wantCalls)
 			}
 		})
 	}

@@ -146,7 +146,9 @@ func TestFollowAgentLogs_ContinuesAndEnds(t *testing.T) {
 			script: []stream{{last: 1}, down, down, down, down, down, down, {last: 2}}, want: "1 2",
 		},
 		"not running at the first call": {script: []stream{gone}, wantCode: "agent_not_running"},
-		"a page of a proxy":             {script: []stream{{last: 1}, {status: http.StatusNotFound}}, want: "1", wantStatus: 404},
+		"a page of a proxy": {
+			script: []stream{{last: 1}, {status: http.StatusNotFound}}, want: "1", wantStatus: http.StatusNotFound,
+		},
 		"access was withdrawn": {
 			script: []stream{{last: 1}, {status: http.StatusForbidden, code: "role_required"}}, want: "1",
 			wantCode: "role_required",

@@ -201,8 +201,8 @@ func TestFollowEvents_EndsWithItsContextAndItsCaller(t *testing.T) {
 	})
 }
 
-// TestFollowEvents_TakesNoPageForAStream: a wrong base URL, or a network that asks for a sign-in, answers with a page. A
-// follower that waits for its events would wait forever.
+// TestFollowEvents_TakesNoPageForAStream: a wrong base URL, or a network that asks for a sign-in, answers with a page.
+// A follower that waits for its events would wait forever.
 func TestFollowEvents_TakesNoPageForAStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,6 @@ const (
 )
 
 // defaultTransport is shared by the clients of a process, as http.DefaultTransport is.
-//
-//nolint:gochecknoglobals // a connection serves all clients
 var defaultTransport = sync.OnceValue(func() http.RoundTripper { return withPings(http.DefaultTransport) })
 
 // withPings returns a copy of a transport that notices dead connections of HTTP/2. All requests to a server share one,

@@ -99,7 +99,8 @@ func TestDevice_AsksAgainAfterAnOutage(t *testing.T) {
 				instead = server // of the first question
 			})
 			if err != nil || p.Session.Subject != "user_1" || questions != 1 {
-				t.Errorf("session %+v after %d lost questions, %v; want that of user_1 after one", p.Session, questions, err)
+				t.Errorf("session %+v after %d lost questions, %v; want that of user_1 after one", p.Session,
+					questions, err)
 			}
 		})
 	}
