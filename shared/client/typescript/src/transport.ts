@@ -54,7 +54,7 @@ export function newTransport(baseURL: string, sending: Sending): Transport {
 
 /** Decodes JSON, and returns the stream of another body. */
 async function dataOf(response: Response, accept: string, what: string): Promise<unknown> {
-  if (response.status === 204 || response.headers.get("Content-Length") === "0") {
+  if (response.status === 204) {
     return undefined;
   }
   if (accept !== "application/json") {

@@ -306,6 +306,13 @@ test("an answer of another server is an error, whatever it holds", async (t) => 
   await assert.rejects(client.GET("/api/v1/me"), { message: /GET \/api\/v1\/me: the answer is not JSON/ });
 });
 
+test("a success without the body that it must have is an error", async (t) => {
+  const { client } = await serve(t, (response) => response.writeHead(200, { "Content-Length": "0" }).end());
+  const params = { path: { agent_id: "a" } };
+  await assert.rejects(client.GET("/api/v1/agents/{agent_id}", { params }), { message: /the answer is not JSON/ });
+  await assert.rejects(client.waitUntilSettled("a"), { message: /the answer is not JSON/ });
+});
+
 test("an answer without a body is undefined", async (t) => {
   const { client } = await serve(t, (response) => response.writeHead(204).end());
   const params = { path: { key_id: "k" } };
