@@ -134,6 +134,11 @@ func TestOutage_KeepsWhatWasShown(t *testing.T) {
 	p.WaitFor("heading", "watched")
 	p.Review("agent-outage")
 
+	p.Respond("GET", path, consoletest.Response{Status: http.StatusNotFound, Body: "<h1>Not found</h1>"})
+	notice.Click("button", "Try now")
+	notice.WaitText("The service answered with status 404.") // a proxy did, and the agent is not deleted
+	p.WaitFor("heading", "The agent is running")
+
 	p.Respond("GET", path, consoletest.Response{Lost: true})
 	notice.Click("button", "Try now")
 	notice.WaitText("The service could not be reached. Check your connection and try again.")
@@ -143,7 +148,18 @@ func TestOutage_KeepsWhatWasShown(t *testing.T) {
 	p.WaitFor("heading", "The agent is running")
 }
 
-// TestOutage_EndsByItself opens an agent while the service fails. Nothing is clicked until the page shows the agent.
+// quickTimers makes timers of the page quick, and remembers how long they were to take.
+const quickTimers = `{
+	window.pauses = [];
+	const setTimer = window.setTimeout;
+	window.setTimeout = (run, pause, ...values) => {
+		window.pauses.push(pause ?? 0);
+		return setTimer(run, Math.min(pause ?? 0, 1_000), ...values);
+	};
+}`
+
+// TestOutage_EndsByItself opens an agent while the service fails, behind a proxy that asks for a pause of 50 days.
+// Nothing is clicked until the page shows the agent.
 func TestOutage_EndsByItself(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
@@ -152,8 +168,9 @@ func TestOutage_EndsByItself(t *testing.T) {
 	ended := make(chan struct{})
 	p.Respond("GET", "/api/v1/agents/"+agent, consoletest.Response{Hold: ended})
 	p.Respond("GET", "/api/v1/agents/"+agent, consoletest.Response{
-		Status: http.StatusServiceUnavailable, Body: outage, Times: 2,
+		Status: http.StatusServiceUnavailable, Body: outage, Times: 2, Header: map[string]string{"Retry-After": "4320000"},
 	})
+	p.RunFirst(quickTimers)
 	p.Open("/console#/agents/" + agent)
 	failure := p.Containing("alert", "The database is unavailable.")
 	failure.WaitText("req-outage")
@@ -163,6 +180,9 @@ func TestOutage_EndsByItself(t *testing.T) {
 	close(ended)
 	p.WaitFor("heading", "delayed")
 	p.WaitNoText("The database is unavailable.")
+	if longest := consoletest.Eval[float64](p, "Math.max(...pauses)"); longest > 60_000 {
+		t.Errorf("the page paused for %v ms, want a minute at most", longest)
+	}
 }
 
 // TestRename_EndsAfterALostAnswer renames an agent. The service makes the change, but its answer is lost.

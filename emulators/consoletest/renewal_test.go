@@ -35,6 +35,13 @@ func TestRenewal_WaitsForTheIssuer(t *testing.T) {
 			},
 			message: "The identity provider answered with status 503.",
 		},
+		"page of a proxy": {
+			response: consoletest.Response{
+				Status: http.StatusForbidden, Body: "<h1>Sign in to the network</h1>",
+				Header: map[string]string{"Access-Control-Allow-Origin": "*"},
+			},
+			message: "The identity provider answered with status 403.",
+		},
 		"lost connection": {
 			response: consoletest.Response{Lost: true},
 			message:  "The identity provider could not be reached.",

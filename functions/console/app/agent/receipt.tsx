@@ -29,7 +29,7 @@ const names: Record<string, string> = {
 export function Receipt({ id }: { id: string }) {
   const { data, error, refresh } = useDeletion(id);
   if (data === undefined) {
-    return error === undefined || error.status === 404 ? null : (
+    return error === undefined || error.missing ? null : (
       <Failure error={error} title="The receipt of the deletion could not be read" retry={refresh} />
     );
   }

@@ -3,6 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { call } from "../api/client";
 import { asError } from "../api/errors";
 import { type Live, useLive } from "../api/live";
+import { requestedPause } from "../api/pace";
 import { announce } from "../ui/announce";
 import { isChanging, statusOf, statusText } from "../ui/status";
 import { agentPath } from "./paths";
@@ -42,12 +43,12 @@ async function waitAgain(path: string, refresh: () => void, stop: AbortSignal): 
     try {
       const query = { wait: waitSeconds };
       const answer = await call<Agent>(path, { query, timeout: waitTimeout, signal: stop });
-      pause = answer.retryAfter * 1_000 || pause;
+      pause = requestedPause(answer.retryAfter) || pause;
       if (!isProvisioning(answer.data)) {
         refresh();
       }
     } catch (error) {
-      pause = Math.max(pauseAfterFailure, asError(error).retryAfter * 1_000);
+      pause = Math.max(pauseAfterFailure, requestedPause(asError(error).retryAfter));
     }
     await sleep(pause, stop);
   }
@@ -64,7 +65,7 @@ function sleep(milliseconds: number, stop: AbortSignal): Promise<void> {
 }
 
 /** Whether the service says that the agent does not exist, or does not exist any more. */
-export const isGone = (live: Live<Agent>): boolean => live.error?.status === 404;
+export const isGone = (live: Live<Agent>): boolean => live.error?.missing === true;
 
 function useStatusAnnouncements(live: Live<Agent>): void {
   const said = useRef<string | undefined>(undefined);

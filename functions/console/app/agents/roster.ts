@@ -191,7 +191,7 @@ export class Roster {
       }
       watch.etag = answer.etag;
     } catch (error) {
-      if (error instanceof CallError && error.status === 404) {
+      if (error instanceof CallError && error.missing) {
         this.pages.agents.delete(watch.id);
         return;
       }

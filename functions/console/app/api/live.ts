@@ -115,7 +115,7 @@ class Poller<T> {
     }
     if (this.running === running) {
       this.running = undefined;
-      if (this.options.endsWhenGone && this.state.value.error?.status === 404) {
+      if (this.options.endsWhenGone && this.state.value.error?.missing) {
         return;
       }
       this.timer = setTimeout(() => void this.poll(), this.again ? 0 : this.pause());

@@ -10,6 +10,10 @@ export const hiddenPace = 60_000;
 export const alertTime = 10_000;
 
 const longest = 30_000;
+const longestRequested = 60_000;
+
+/** How long to wait after an answer with Retry-After, in milliseconds. A proxy may ask for days. */
+export const requestedPause = (seconds: number): number => Math.min(seconds * 1_000, longestRequested);
 
 /** How long to wait after calls in a row that failed, in milliseconds. What will fail again is asked for seldom. */
 export function pauseAfter(failures: number, error: CallError): number {
@@ -17,5 +21,5 @@ export function pauseAfter(failures: number, error: CallError): number {
     return longest;
   }
   const pause = Math.min(1_000 * 2 ** Math.min(failures - 1, 5), longest);
-  return Math.max(pause, error.retryAfter * 1_000);
+  return Math.max(pause, requestedPause(error.retryAfter));
 }

@@ -23,7 +23,7 @@ const every = 10_000;
 export function WebhookPage({ id }: { id: string }) {
   const live = useLive<Webhook>(webhookPath(id), { every, endsWhenGone: true });
   useTitle("Webhook");
-  if (live.error?.status === 404) {
+  if (live.error?.missing) {
     return (
       <div class="card empty">
         <h1 tabIndex={-1}>There is no such webhook</h1>

@@ -78,7 +78,8 @@ async function fetchJSON<T>(url: string, init: RequestInit = {}): Promise<T> {
   const body = (await response.json().catch(() => undefined)) as (T & OAuthError) | undefined;
   if (!ok) {
     const message = body?.error_description ?? `The identity provider answered with status ${status}.`;
-    const temporary = status === 408 || status === 429 || status >= 500;
+    // An answer without an error of OAuth is not from the identity provider, but from a proxy.
+    const temporary = status === 408 || status === 429 || status >= 500 || body?.error === undefined;
     throw new SignInError(message, body?.error ?? `http_${status}`, temporary);
   }
   if (body === undefined) {

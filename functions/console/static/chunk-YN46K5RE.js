@@ -1,1 +1,0 @@
-import{b as o}from"./chunk-X3TO3XYP.js";import{b as m}from"./chunk-YXIL27KX.js";import{a as n}from"./chunk-AA4UVGHP.js";import{u as e}from"./chunk-JQ4WPH42.js";function h(r,i,p){return o(r,t=>{m(n(t.id),t),e(i(t)),p?.()})}export{h as a};
