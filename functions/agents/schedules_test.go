@@ -193,6 +193,16 @@ func TestWakeAgentAt_SetsOneTime(t *testing.T) {
 			t.Errorf("after %s: %v, want %v (%v)", form, got, want, err)
 		}
 	}
+	// Programs send the smallest time that they know. The store has none before the year 1.
+	for _, past := range []string{
+		"0000-01-01T00:00:00Z", "0001-01-01T00:00:00+01:00", "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z",
+	} {
+		began := time.Now().Truncate(time.Microsecond)
+		call(`"`+past+`"`).Want(t, http.StatusOK, "")
+		if got := b.Agent(t, id).WakeAt; got.Before(began) || got.After(time.Now()) {
+			t.Errorf("after %s: %v, want the time of the call", past, got)
+		}
+	}
 	if call(`null`).Want(t, http.StatusOK, ""); !b.Agent(t, id).WakeAt.IsZero() {
 		t.Errorf("after null: %v", b.Agent(t, id).WakeAt)
 	}
