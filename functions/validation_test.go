@@ -158,6 +158,15 @@ func TestValidation_LocatesEveryViolation(t *testing.T) {
 			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A": 1}}`, status: 422,
 			want: []string{"string_type [body env_vars A]"},
 		},
+		"half of a character in a value": {
+			method: "POST", path: "/agents",
+			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A": "x\ud83d"}}`, status: 422,
+			want: []string{"value_error [body env_vars A]"},
+		},
+		"half of a character in a secret": {
+			method: "PUT", path: one + "/secrets", body: `{"secrets": {"A_TOKEN": "\ude00\ud83d"}}`, status: 422,
+			want: []string{"value_error [body secrets A_TOKEN]"},
+		},
 		"a dashboard key": {
 			method: "POST", path: "/agents",
 			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"DASHBOARD_PASSWORD": "x"}}`, status: 422,

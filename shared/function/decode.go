@@ -208,7 +208,7 @@ func parseJSON(body []byte) (any, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, malformed(d.InputOffset(), "extra data after the JSON value")
 	}
-	if found := duplicateKeys(body); len(found) > 0 {
+	if found := ambiguities(body); len(found) > 0 {
 		return nil, fault.Validation(found...)
 	}
 	return v, nil

@@ -1,9 +1,6 @@
 package function
 
-import (
-	"unicode"
-	"unicode/utf8"
-)
+import "unicode"
 
 // unshowable says what is wrong with a text of a person, such as a name; empty for a good one. Terminals, logs and
 // pages of others show it. A character that controls a terminal or the direction of writing changes how the text around
@@ -19,8 +16,6 @@ func unshowable(text string) string {
 			return "the text must not have characters that change the direction of what follows"
 		case unicode.Is(unicode.Cf, c) && !isMark(c) && !shapes(c, before):
 			return "the text must not have characters that cannot be seen"
-		case c == utf8.RuneError: // what the parser makes of half a surrogate pair
-			return "the text must not have halves of characters"
 		}
 		visible = visible || unicode.IsGraphic(c) && !unicode.IsSpace(c) && !unicode.IsMark(c) &&
 			!unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c)

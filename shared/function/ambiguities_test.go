@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestDuplicateKeys_NamesThePlaceOfEach(t *testing.T) {
+func TestAmbiguities_NamesThePlaceOfEach(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string][]any{
 		`{"a": 1, "b": {"a": 1}, "c": [{"a": 1}, {"a": 1}]}`: nil,
@@ -17,17 +17,22 @@ func TestDuplicateKeys_NamesThePlaceOfEach(t *testing.T) {
 		`{"l": [0, [1], {"a": [1, 2], "a": 2}]}`: {"body", "l", 2, "a"},
 		`[[], [[], {"a": {"b": 0, "b": 0}}]]`:    {"body", 1, 1, "a", "b"},
 		`[]`:                                     nil, `"a"`: nil, `[{}, {"a": 1}, 3]`: nil,
+		`{"a": "x\ud83d", "b": "\ud83d\ude00"}`:                                   {"body", "a"},
+		`{"a": {"b": ["", "\ude00\ud83d"]}}`:                                      {"body", "a", "b", 1},
+		`{"a": {"\ud83dx": 1}}`:                                                   {"body", "a", "\ufffdx"},
+		`{"a": ["\ud83d\ud83d\ude00"]}`:                                           {"body", "a", 0},
+		`["\ufffd", "�", "\\ud83d", "\n\ud83d\ude00\ud83d\ude00", {"\ufffd": 0}]`: nil,
 	} {
-		found := duplicateKeys([]byte(body))
+		found := ambiguities([]byte(body))
 		if want == nil && len(found) > 0 || want != nil && (len(found) != 1 || !reflect.DeepEqual(found[0].Loc, want)) {
 			t.Errorf("%s: violations %+v, want one at %v", body, found, want)
 		}
 	}
 }
 
-// TestDuplicateKeys_BoundsWhatItAnswers repeats thousands of keys in an object. An answer with all their locations has
+// TestAmbiguities_BoundsWhatItAnswers repeats thousands of keys in an object. An answer with all their locations has
 // hundreds of megabytes.
-func TestDuplicateKeys_BoundsWhatItAnswers(t *testing.T) {
+func TestAmbiguities_BoundsWhatItAnswers(t *testing.T) {
 	t.Parallel()
 	const many = 8000
 	repeated := "{" + strings.Repeat(`"a": 0, `, many) + `"a": 0}`
@@ -36,7 +41,7 @@ func TestDuplicateKeys_BoundsWhatItAnswers(t *testing.T) {
 		"deep":             strings.Repeat("[", many) + repeated + strings.Repeat("]", many),
 		"below a long key": `{"` + strings.Repeat("k", 100_000) + `": ` + repeated + `}`,
 	} {
-		found := duplicateKeys([]byte(body))
+		found := ambiguities([]byte(body))
 		answer, err := json.Marshal(found)
 		if most := 3 * DefaultBodyLimit; err != nil || len(answer) > most {
 			t.Errorf("%s: the answer has %d bytes (%v), want at most %d", name, len(answer), err, most)
@@ -47,8 +52,8 @@ func TestDuplicateKeys_BoundsWhatItAnswers(t *testing.T) {
 	}
 }
 
-// BenchmarkDuplicateKeys compares a flat body with one that is about as deep as the parser admits.
-func BenchmarkDuplicateKeys(b *testing.B) {
+// BenchmarkAmbiguities compares a flat body with one that is about as deep as the parser admits.
+func BenchmarkAmbiguities(b *testing.B) {
 	const n = 9000
 	for name, body := range map[string]string{
 		"flat": "[" + strings.Repeat("[],", n-1) + "[]]",
@@ -57,7 +62,7 @@ func BenchmarkDuplicateKeys(b *testing.B) {
 		b.Run(fmt.Sprintf("%s of %d bytes", name, len(body)), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				duplicateKeys([]byte(body))
+				ambiguities([]byte(body))
 			}
 		})
 	}
