@@ -158,6 +158,34 @@ func TestValidation_LocatesEveryViolation(t *testing.T) {
 			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A": 1}}`, status: 422,
 			want: []string{"string_type [body env_vars A]"},
 		},
+		"a file without a path": {
+			method: "POST", path: "/agents", body: `{"name": "a", "resource_plan": "pro", "files": [{}]}`, status: 422,
+			want: []string{"missing [body files 0 path]", "value_error [body files 0]"}, // nor content
+		},
+		"a file that is a number, and one at a wrong place": {
+			method: "POST", path: "/agents", status: 422,
+			body: `{"name": "a", "resource_plan": "pro", "files": [1, {"path": "/etc/a", "content": ""}]}`,
+			want: []string{"model_attributes_type [body files 0]", "value_error [body files 1 path]"},
+		},
+		"numbers in place of objects": {
+			method: "POST", path: "/agents", status: 422,
+			body: `{"name": "a", "resource_plan": "pro", "sleep": 1, "egress": [], "schedules": ["x"], "config": 1}`,
+			want: []string{
+				"dict_type [body config]", "model_attributes_type [body egress]",
+				"model_attributes_type [body schedules 0]", "model_attributes_type [body sleep]",
+			},
+		},
+		"secrets for no hosts": {
+			method: "PUT", path: one + "/secrets", status: 422,
+			body: `{"secrets": {"A": "x", "B": "x", "C": "x"}, "inject": {"A": {}, "B": null, "C": {"hosts": []}}}`,
+			want: []string{
+				"missing [body inject A hosts]", "model_attributes_type [body inject B]", "too_short [body inject C hosts]",
+			},
+		},
+		"a URL that is too long": {
+			method: "POST", path: "/api/v1/webhooks", body: `{"url": "https://a.example/` + strings.Repeat("a", 2048) + `"}`,
+			status: 422, want: []string{"string_too_long [body url]"},
+		},
 		"half of a character in a value": {
 			method: "POST", path: "/agents",
 			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A": "x\ud83d"}}`, status: 422,

@@ -71,7 +71,7 @@ func (r *Route) dryRunViolations(req *http.Request, body any) []Violation {
 	case names[0] != DryRun:
 		refuse("query", "extra_forbidden", "Extra inputs are not permitted: the parameter is called "+DryRun)
 	case !ok:
-		typ, msg := wrongType([]string{"boolean"}, []any{"query", DryRun}, text)
+		typ, msg := wrongType([]string{"boolean"}, text)
 		refuse("query", typ, msg)
 	}
 	object, _ := body.(map[string]any)

@@ -20,15 +20,41 @@ type Violation = fault.Violation
 
 // violations validates a request document and returns every violation in the vocabulary of pydantic v2. Unlike
 // pydantic's, the entries have no "input": any field may hold a secret.
+//
+// As there, a part of the body that breaks the schema has no further violations, of checks, at or below its place:
+// they would speak of what the client did not send.
 func (s *inputSchema) violations(document map[string]any) []Violation {
 	v := validation{patterns: s.patterns}
 	v.check(s.description, nil, document)
-	if body, ok := document["body"].(map[string]any); ok {
-		for _, check := range s.checks {
-			v.found.add(check(body)...)
+	body, ok := document["body"].(map[string]any)
+	if !ok {
+		return v.found.all
+	}
+	refused := map[string]bool{}
+	for _, found := range v.found.all {
+		refused[fmt.Sprintf("%q", found.Loc)] = true
+	}
+	for _, check := range s.checks {
+		for _, found := range check(body) {
+			if v.found.full() {
+				return v.found.all
+			}
+			if !hasPrefixIn(refused, found.Loc) {
+				v.found.add(found)
+			}
 		}
 	}
 	return v.found.all
+}
+
+// hasPrefixIn reports whether one of the places is a location or leads to it.
+func hasPrefixIn(places map[string]bool, loc []any) bool {
+	for n := range loc {
+		if places[fmt.Sprintf("%q", loc[:n+1])] {
+			return true
+		}
+	}
+	return false
 }
 
 const (
@@ -77,7 +103,10 @@ func (v *validation) report(loc []any, typ, msg string, ctx map[string]any) {
 // check reports the violations of a value at a location. A value of a wrong type has no other violation.
 func (v *validation) check(s *infer.Schema, loc []any, value any) {
 	if want := typesOf(s); len(want) > 0 && !slices.ContainsFunc(want, func(t string) bool { return isOf(t, value) }) {
-		typ, msg := wrongType(want, loc, value)
+		typ, msg := wrongType(want, value)
+		if typ == "dict_type" && len(s.Properties) > 0 {
+			typ, msg = "model_attributes_type", "Input should be a valid dictionary or object to extract fields from"
+		}
 		v.report(loc, typ, msg, nil)
 		return
 	}
@@ -160,7 +189,7 @@ func (v *validation) checkObject(s *infer.Schema, loc []any, object map[string]a
 func (v *validation) checkSize(what string, loc []any, got int, least, most *int) {
 	report := func(typ, key, bound string, want int) {
 		items := "items"
-		if want == 1 && what == "List" {
+		if want == 1 {
 			items = "item"
 		}
 		v.report(loc, typ,
@@ -202,7 +231,7 @@ func isOf(typ string, value any) bool {
 }
 
 // wrongType returns the violation for a value of the wrong type.
-func wrongType(want []string, loc []any, value any) (typ, msg string) {
+func wrongType(want []string, value any) (typ, msg string) {
 	expected := want[len(want)-1]
 	if expected == "null" {
 		expected = want[0]
@@ -225,9 +254,6 @@ func wrongType(want []string, loc []any, value any) (typ, msg string) {
 	case "array":
 		return "list_type", "Input should be a valid list"
 	default:
-		if len(loc) == 1 {
-			return "model_attributes_type", "Input should be a valid dictionary or object to extract fields from"
-		}
 		return "dict_type", "Input should be a valid dictionary"
 	}
 }

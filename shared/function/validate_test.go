@@ -35,6 +35,17 @@ func everyKeyword() *infer.Schema {
 	}
 }
 
+// pydantic says 1 item of a dictionary, too.
+func TestValidation_CountsItemsLikePydantic(t *testing.T) {
+	t.Parallel()
+	v := validation{}
+	v.check(everyKeyword(), nil, map[string]any{})
+	want := "Dictionary should have at least 1 item after validation, not 0"
+	if len(v.found.all) == 0 || v.found.all[0].Msg != want {
+		t.Errorf("violations %+v, want %q first", v.found.all, want)
+	}
+}
+
 // FuzzValidation compares which violations are found, and where, with those that a library of JSON Schema finds.
 func FuzzValidation(f *testing.F) {
 	for _, seed := range []string{
