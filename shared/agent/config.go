@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -28,15 +29,25 @@ func reservedConfig() []string {
 	return keys
 }
 
-// ConfigViolations checks the size and depth of a client's config as decoded from JSON.
+// clientKeys returns a config without the reserved keys.
+func clientKeys(config map[string]any) map[string]any {
+	own := maps.Collect(maps.All(config))
+	for _, k := range reservedConfig() {
+		delete(own, k)
+	}
+	return own
+}
+
+// ConfigViolations checks the size and depth of a client's config as decoded from JSON. The reserved keys do not count:
+// a client may send back the whole config that it got.
 func ConfigViolations(config map[string]any) []fault.Violation {
 	var found []fault.Violation
-	loc := []any{"body", "config"}
-	if b, err := json.Marshal(config); err == nil && len(b) > MaxConfigBytes {
+	loc, own := []any{"body", "config"}, clientKeys(config)
+	if b, err := json.Marshal(own); err == nil && len(b) > MaxConfigBytes {
 		found = append(found, fault.ValueError(loc,
 			fmt.Sprintf("config must not exceed %d bytes as JSON", MaxConfigBytes)))
 	}
-	if depth(config) > MaxConfigDepth {
+	if depth(own) > MaxConfigDepth {
 		found = append(found, fault.ValueError(loc,
 			fmt.Sprintf("config must not be nested more than %d levels deep", MaxConfigDepth)))
 	}
@@ -45,14 +56,7 @@ func ConfigViolations(config map[string]any) []fault.Violation {
 
 // ClientConfig encodes a client's config for the record, without the reserved keys.
 func ClientConfig(config map[string]any) (json.RawMessage, error) {
-	own := make(map[string]any, len(config))
-	for k, v := range config {
-		own[k] = v
-	}
-	for _, k := range reservedConfig() {
-		delete(own, k)
-	}
-	return json.Marshal(own)
+	return json.Marshal(clientKeys(config))
 }
 
 // hasConfig reports whether a config has any of the client's keys.

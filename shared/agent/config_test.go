@@ -41,3 +41,32 @@ func TestClientConfig_DropsEveryKeyOfTheControlPlane(t *testing.T) {
 		})
 	}
 }
+
+// TestConfigViolations_CountTheClientsKeysOnly sends back the config that an agent shows, whose own keys are as large
+// and as deep as they may be.
+func TestConfigViolations_CountTheClientsKeysOnly(t *testing.T) {
+	t.Parallel()
+	deep := map[string]any{}
+	for range agent.MaxConfigDepth - 2 {
+		deep = map[string]any{"a": deep}
+	}
+	config := map[string]any{"deep": deep, "text": ""}
+	b, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("x", agent.MaxConfigBytes-len(b))
+	config["text"] = text
+	config["provisioning_stages"] = []any{map[string]any{"name": "route", "deep": deep}}
+	if found := agent.ConfigViolations(config); len(found) > 0 {
+		t.Errorf("violations %+v, want none", found)
+	}
+	a := in(agent.Running)
+	if err := a.Apply(agent.Patch{Config: config}, at(1)); err != nil || len(a.Config) != agent.MaxConfigBytes {
+		t.Errorf("the agent has %d bytes (%v), want %d", len(a.Config), err, agent.MaxConfigBytes)
+	}
+	config["text"] = text + "x"
+	if found := agent.ConfigViolations(config); len(found) != 1 {
+		t.Errorf("violations %+v, want one", found)
+	}
+}
