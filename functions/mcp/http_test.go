@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/mcp/mcproute"
+	"agents.example/controlplane/functions/openapi/openapitest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 )
@@ -127,14 +129,27 @@ func TestAnswers_AreCompleteJSON(t *testing.T) {
 	if res.Code != http.StatusAccepted || res.Body.Len() > 0 {
 		t.Errorf("a notification: got %d %q, want 202 without a body", res.Code, res.Body)
 	}
+	text, err := os.ReadFile("../openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	description, err := openapitest.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := description.Check(openapitest.Exchange{
+		Method: http.MethodPost, Path: "/mcp", Status: res.Code, Header: res.Header(), Body: res.Body.Bytes(),
+	}); err != nil {
+		t.Errorf("a notification: %v", err)
+	}
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
 		res := s.post(t, method, "", token)
 		if res.Code != http.StatusMethodNotAllowed || res.Header().Get("Allow") != http.MethodPost {
 			t.Errorf("%s: got %d, Allow %q, want 405, POST", method, res.Code, res.Header().Get("Allow"))
 		}
 	}
-	text := map[string]string{"Authorization": token["Authorization"], "Content-Type": "text/plain"}
-	if res := s.post(t, http.MethodPost, list, text); res.Code != http.StatusUnsupportedMediaType {
+	plain := map[string]string{"Authorization": token["Authorization"], "Content-Type": "text/plain"}
+	if res := s.post(t, http.MethodPost, list, plain); res.Code != http.StatusUnsupportedMediaType {
 		t.Errorf("a message declared as text: got %d, want 415", res.Code)
 	}
 	large := `{"jsonrpc": "2.0", "id": 1, "method": "` + strings.Repeat("x", 600<<10) + `"}`

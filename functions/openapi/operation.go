@@ -62,14 +62,8 @@ func (d *describer) operation(r function.Route) (*operation, error) {
 			return nil, err
 		}
 	}
-	if r.Redirects {
-		names := commonHeaders()
-		names["Cache-Control"], names["Location"] = true, true
-		found := response{Description: "The address of what was asked for."}
-		if found.Headers, err = d.headers(names); err != nil {
-			return nil, err
-		}
-		op.Responses[strconv.Itoa(http.StatusFound)] = found
+	if err := d.addOtherSuccesses(op, r); err != nil {
+		return nil, err
 	}
 	for _, k := range kinds(r, in) {
 		op.Responses[strconv.Itoa(k.Status())] = d.reference(responsePrefix, responseName(k))
@@ -78,6 +72,28 @@ func (d *describer) operation(r function.Route) (*operation, error) {
 		op.Responses[anyClientError] = d.reference(responsePrefix, refused)
 	}
 	return op, nil
+}
+
+// addOtherSuccesses describes what a route answers in place of its success.
+func (d *describer) addOtherSuccesses(op *operation, r function.Route) (err error) {
+	names := commonHeaders()
+	names["Cache-Control"] = true
+	if r.TakesMessages {
+		taken := response{Description: "The message takes no answer."}
+		if taken.Headers, err = d.headers(names); err != nil {
+			return err
+		}
+		op.Responses[strconv.Itoa(http.StatusAccepted)] = taken
+	}
+	if r.Redirects {
+		names["Location"] = true
+		found := response{Description: "The address of what was asked for."}
+		if found.Headers, err = d.headers(names); err != nil {
+			return err
+		}
+		op.Responses[strconv.Itoa(http.StatusFound)] = found
+	}
+	return nil
 }
 
 // anyClientError is the range of the statuses of clients' errors.

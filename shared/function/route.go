@@ -112,6 +112,8 @@ type Route struct {
 	WebSocket bool
 	// Redirects is for a route that may answer with the address of what was asked for.
 	Redirects bool
+	// TakesMessages is for a route that answers some requests with 202 and no body: messages that take no answer.
+	TakesMessages bool
 	// Home is for the page for people who open the address of the API in a browser.
 	Home bool
 	// OwnKey is for a route of one agent that the agent itself may call, too, with its own API key.

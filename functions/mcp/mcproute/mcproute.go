@@ -97,7 +97,7 @@ func Route(api API) function.Route {
 	return function.Route{
 		Name: "CallMCP", Method: http.MethodPost, Path: Path, Role: function.RoleAccounts, Access: function.Bearer,
 		Status: http.StatusOK, Summary: "Call the Model Context Protocol", BodyLimit: BodyLimit,
-		ResourceMetadata: api.resourceMetadata(), Holds: Timeout,
+		ResourceMetadata: api.resourceMetadata(), Holds: Timeout, TakesMessages: true, // notifications
 		// Forbidden: a web page of another origin.
 		Errors: []fault.Kind{fault.Forbidden}, Handle: function.Handle(serve),
 	}

@@ -1943,6 +1943,7 @@ export interface operations {
     requestBody: { content: { "application/json": CallMCPRequest } };
     responses: {
       200: { content: { "application/json": Record<string, unknown> } };
+      202: {};
     };
   };
   /** Create an API key. Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB. */
