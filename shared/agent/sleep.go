@@ -109,8 +109,8 @@ func (a Agent) StartsOnRequest() bool {
 }
 
 // FallAsleep puts an agent to sleep whose front has found it idle and has closed its door, or whose client asks for it,
-// without a door. Errors: Conflict if the agent never sleeps, has work, or is awake again: then the front opens the
-// door.
+// without a door. Errors: Conflict if the agent does not run, never sleeps, has work, or is awake again: then the front
+// opens the door.
 //
 // A front repeats the call while its door is closed. An agent that was woken, and whose pod a late worker of the
 // former generation may still take away, is not awake yet.
@@ -120,6 +120,8 @@ func (a *Agent) FallAsleep(door string, now time.Time) error {
 		return fault.New(fault.BadRequest, "door_too_long", "The name of a door has at most %d characters.", maxDoor)
 	case a.Asleep() && door == "", door != "" && a.Door == door && (!a.WantsPod() || a.BeingProvisioned()):
 		return nil
+	case a.Status != Running && !a.BeingProvisioned() && !a.Asleep():
+		return a.conflict("sleep")
 	case a.Sleep.AfterSeconds == 0:
 		return fault.New(fault.Conflict, "sleep_disabled", "The agent never sleeps. Set sleep.after_seconds to let it "+
 			"sleep, or pause it.").WithMeta(a.ConflictMeta())

@@ -139,10 +139,12 @@ func TestFallAsleep(t *testing.T) {
 			agent: busy(func(a *agent.Agent) { a.StayAwake(at(60)) }), door: "d", code: "agent_in_use",
 		},
 		"ran a command": {agent: busy(func(a *agent.Agent) { a.StayAwake(at(1)) }), door: "d"},
-		"stopped":       {agent: in(agent.Stopped), door: "d", code: "sleep_disabled"},
+		"stopped":       {agent: in(agent.Stopped), door: "d", code: "agent_state_conflict"},
 		"paused by its owner": {
-			agent: busy(func(a *agent.Agent) { a.Status = agent.Paused }), code: "agent_in_use",
+			agent: busy(func(a *agent.Agent) { a.Status = agent.Paused }), code: "agent_state_conflict",
 		},
+		"in error":      {agent: busy(func(a *agent.Agent) { a.Status = agent.Error }), code: "agent_state_conflict"},
+		"being deleted": {agent: busy(func(a *agent.Agent) { a.Status = agent.Deleting }), code: "agent_deleting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
