@@ -179,7 +179,8 @@ func TestValidation_LocatesEveryViolation(t *testing.T) {
 			method: "PUT", path: one + "/secrets", status: 422,
 			body: `{"secrets": {"A": "x", "B": "x", "C": "x"}, "inject": {"A": {}, "B": null, "C": {"hosts": []}}}`,
 			want: []string{
-				"missing [body inject A hosts]", "model_attributes_type [body inject B]", "too_short [body inject C hosts]",
+				"missing [body inject A hosts]", "model_attributes_type [body inject B]",
+				"too_short [body inject C hosts]",
 			},
 		},
 		"a URL that is too long": {

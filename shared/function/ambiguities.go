@@ -18,8 +18,8 @@ const (
 
 // ambiguities returns a violation for each place of a body at which parsers differ. The body must be valid JSON.
 //   - A repeated key in an object: a proxy that checked the body may have seen the other one of the two values.
-//   - Half of a character, an escaped surrogate without the other one: Go's parser replaces it, and what would be stored
-//     is not what the client sent.
+//   - Half of a character, an escaped surrogate without the other one: Go's parser replaces it, and what would be
+//     stored is not what the client sent.
 func ambiguities(body []byte) []Violation {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
