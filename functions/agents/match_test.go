@@ -33,8 +33,11 @@ func TestIfMatch_GuardsWhatBelongsToAnAgent(t *testing.T) {
 				options = append(options, functiontest.Path(name, value))
 			}
 			before := s.Agent(t, s.id)
-			s.call(t, row.route, row.body, append(options, functiontest.Header("If-Match", `"another"`))...).
-				Want(t, http.StatusPreconditionFailed, "version_mismatch")
+			// A client that has no version, and says that it has one, must not change every version.
+			for _, tag := range []string{`"another"`, ""} {
+				s.call(t, row.route, row.body, append(options, functiontest.Header("If-Match", tag))...).
+					Want(t, http.StatusPreconditionFailed, "version_mismatch")
+			}
 			if after := s.Agent(t, s.id); after.Version != before.Version {
 				t.Errorf("the refused call changed the agent from version %s to %s", before.Version, after.Version)
 			}

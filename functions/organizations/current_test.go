@@ -137,7 +137,9 @@ func TestUpdate_RefusesToOverwriteTheSettingsOfOthers(t *testing.T) {
 	}
 	update(`"other", `+tag(), `{"exec":"off"}`).Want(t, http.StatusOK, "")
 	update("*", `{"exec":"admins"}`).Want(t, http.StatusOK, "")
-	update("", `{"exec":"off"}`).Want(t, http.StatusOK, "")
+	update("", `{"exec":"off"}`).Want(t, http.StatusPreconditionFailed, "version_mismatch")
+	b.CallNamed(t, "UpdateCurrentOrganization", functiontest.AsAdmin("org-1"), functiontest.RawBody(`{"exec":"off"}`)).
+		Want(t, http.StatusOK, "")
 }
 
 // TestUpdate_ChangesTheDefaultOfEgress: fields that are not given stay, and the audit log has those that are.

@@ -17,6 +17,8 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
+const ifMatchHeader = "If-Match"
+
 // decode reads a request into the JSON document from which the route's input is decoded. An oversized body (413), a
 // wrong media type (415) or malformed JSON ends it immediately. Otherwise the error lists every violation in path,
 // query, headers and body together.
@@ -50,7 +52,7 @@ func (r *Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error)
 	}{
 		{"path", func(name string) (string, bool) { return req.PathValue(name), true }},
 		{"query", lastValue(query)},
-		{"header", func(name string) (string, bool) { v := req.Header.Get(name); return v, v != "" }},
+		{"header", joinedLines(req.Header)},
 	} {
 		if s := schema.description.Properties[part.name]; s != nil {
 			values := presentParameters(s, part.get)
@@ -103,6 +105,19 @@ func lastValue(query url.Values) func(name string) (string, bool) {
 			return "", false
 		}
 		return values[len(values)-1], true
+	}
+}
+
+// joinedLines looks up headers. Those that may have several lines are lists (RFC 9110, section 5.3). An If-Match
+// without a version, as of a client whose variable is empty, holds for none: it is not taken for an absent one.
+func joinedLines(h http.Header) func(name string) (string, bool) {
+	return func(name string) (string, bool) {
+		lines := h.Values(name)
+		value := strings.Join(lines, ", ")
+		if name == ifMatchHeader && len(lines) > 0 && value == "" {
+			value = ","
+		}
+		return value, value != ""
 	}
 }
 

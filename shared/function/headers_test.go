@@ -3,6 +3,8 @@ package function_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"agents.example/controlplane/shared/function"
@@ -85,5 +87,38 @@ func TestHandler_SetsSecurityHeaders(t *testing.T) {
 			checkHeader(t, res.header, "X-Content-Type-Options", "nosniff")
 			checkHeader(t, res.header, "Strict-Transport-Security", c.hsts)
 		})
+	}
+}
+
+// TestHandler_JoinsTheLinesOfAHeader: a list of versions may be in several lines, and none is no missing condition.
+func TestHandler_JoinsTheLinesOfAHeader(t *testing.T) {
+	t.Parallel()
+	type input struct {
+		Header struct {
+			IfMatch string `json:"If-Match,omitempty"`
+		} `json:"header"`
+	}
+	h := serveRoutes(function.Guard{}, function.Route{
+		Name: "Test", Method: http.MethodGet, Path: "/test", Access: function.Public, Status: http.StatusOK,
+		Handle: function.Handle(func(_ context.Context, in input) (tagged, error) {
+			return tagged{Text: in.Header.IfMatch}, nil
+		}),
+	})
+	for _, row := range []struct {
+		lines []string
+		want  string
+	}{
+		{want: `{"text":""}`},
+		{lines: []string{`"1"`}, want: `{"text":"\"1\""}`},
+		{lines: []string{`"1"`, `"2"`}, want: `{"text":"\"1\", \"2\""}`},
+		{lines: []string{""}, want: `{"text":","}`},
+	} {
+		req := httptest.NewRequest(http.MethodGet, "/test", nil)
+		req.Header["If-Match"] = row.lines
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		if got := strings.TrimSpace(w.Body.String()); got != row.want {
+			t.Errorf("If-Match in the lines %q: got %s, want %s", row.lines, got, row.want)
+		}
 	}
 }
