@@ -35,11 +35,12 @@ func WakeAt(agents agent.Store, d agent.Display) function.Route {
 		Errors:    []fault.Kind{fault.Conflict},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in wakeInput) (agent.View, error) {
-			now, at := time.Now().UTC().Truncate(time.Microsecond), time.Time{}
+			now, at := time.Now().UTC(), time.Time{}
 			if in.Body.At != nil {
 				at = in.Body.At.UTC().Truncate(time.Microsecond)
-				if at.Before(now) { // the zero time would mean none, and no database stores one before it
-					at = now
+				// The zero time would mean none, and no database stores one before it.
+				if past := time.Unix(0, 0).UTC(); at.Before(past) {
+					at = past
 				}
 				if err := agent.CheckWakeAt(at, now); err != nil {
 					return agent.View{}, err
