@@ -2,6 +2,7 @@ package agentctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -27,8 +28,26 @@ func (f *changeFlags) add(c *cobra.Command, wait string, existing bool) {
 	c.Flags().Var((*keyValue)(&f.idempotency), "idempotency-key",
 		"a `KEY` that makes it safe to run the same command again within 24 hours")
 	if existing {
-		c.Flags().StringVar(&f.etag, "if-match", "", "fail unless the agent has the version with this `ETAG`")
+		c.Flags().Var((*etagValue)(&f.etag), "if-match", "fail unless the agent has the version with this `ETAG`")
 	}
+}
+
+// etagValue is the value of --if-match. An empty one, as of a variable that is not set, is no missing condition.
+type etagValue string
+
+// String implements pflag.Value.
+func (v *etagValue) String() string { return string(*v) }
+
+// Type implements pflag.Value.
+func (*etagValue) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (v *etagValue) Set(value string) error {
+	if value == "" {
+		return errors.New("want the ETag of a version")
+	}
+	*v = etagValue(value)
+	return nil
 }
 
 // keyValue is the value of --idempotency-key, which a request sends in a header.

@@ -174,6 +174,8 @@ func TestErrors_SayWhatToDo(t *testing.T) {
 			as: admin, args: "agents resume one --if-match \"9\"", code: agentctl.ExitConflict,
 			say: []string{"Read the object again"},
 		},
+		{as: admin, args: "agents resume one --if-match=", code: agentctl.ExitUsage, say: []string{"want the ETag"}},
+		{as: admin, args: "org update --exec off --if-match=", code: agentctl.ExitUsage, say: []string{"the ETag"}},
 		{
 			as: admin, args: "agents pause one", code: agentctl.ExitConflict,
 			say: []string{"Possible now: stop, delete."},

@@ -108,7 +108,7 @@ func (t *tool) updateOrg() *cobra.Command {
 	c.Flags().StringVar(&exec, "exec", "", "`who` may enter the containers of agents: admins, or off for no one")
 	completeWith(c, "exec", "admins", "off")
 	egress.add(c, "egress-")
-	c.Flags().StringVar(&etag, "if-match", "", "fail unless the settings are those of the version with this `ETAG`")
+	c.Flags().Var((*etagValue)(&etag), "if-match", "fail unless the settings are those of the version with this `ETAG`")
 	return c
 }
 
