@@ -932,7 +932,7 @@ type AuditEntry struct {
 	// IP The client's IP address, or unknown.
 	IP string `json:"ip"`
 
-	// Outcome Either succeeded or an error code. New codes may be added. rehearsal_refused is a call with dry_run that was refused with 403. An outcome begun that remains belongs to a call that was interrupted: it made the listed changes, and the rest is unknown.
+	// Outcome Either succeeded or an error code. New codes may be added. rehearsal_refused is a call with dry_run that was refused with 403. An outcome begun that remains belongs to a call that was interrupted: it made the listed changes, and the rest is unknown; or to one of more than 11 minutes, whose end is another entry with the same request_id.
 	Outcome string `json:"outcome"`
 
 	// Replayed True if the call repeated an earlier one with the same Idempotency-Key and got its answer. It changed nothing.
@@ -1644,7 +1644,7 @@ type Member struct {
 	Name *string `json:"name"`
 	Role Role    `json:"role"`
 
-	// UserID The user's id at the identity provider, which is the sub claim of their tokens.
+	// UserID The user's id at the identity provider, which is the sub claim of their tokens. The id in created_by and in the audit log is another one: the id that GET /api/v1/me shows the user.
 	UserID string `json:"user_id"`
 }
 
