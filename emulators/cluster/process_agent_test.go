@@ -37,6 +37,9 @@ func newProcessAgent(t *testing.T, c *testCluster, namespace string) *processAge
 	namespace = strings.ToLower(strings.ReplaceAll(namespace, "'", ""))
 	c.namespace(t, namespace, nil)
 	record := filepath.Join(t.TempDir(), "record")
+	if err := os.WriteFile(record, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	labels, always := map[string]string{"app": "agent"}, corev1.ContainerRestartPolicyAlways
 	environment := []corev1.EnvVar{{Name: "RECORD", Value: record}}
 	spec := corev1.PodSpec{

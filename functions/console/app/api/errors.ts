@@ -8,7 +8,7 @@ export class CallError extends APIError {
     return this.code === "another_caller" || this.code === "issuer_unavailable";
   }
 
-  /** Whether the service says that there is no such object. The page of a proxy with the status 404 says nothing of it. */
+  /** Whether the service says that there is no such object. The page of a proxy with this status does not. */
   get missing(): boolean {
     return this.status === 404 && this.code !== "";
   }
