@@ -168,7 +168,8 @@ func TestOutage_EndsByItself(t *testing.T) {
 	ended := make(chan struct{})
 	p.Respond("GET", "/api/v1/agents/"+agent, consoletest.Response{Hold: ended})
 	p.Respond("GET", "/api/v1/agents/"+agent, consoletest.Response{
-		Status: http.StatusServiceUnavailable, Body: outage, Times: 2, Header: map[string]string{"Retry-After": "4320000"},
+		Status: http.StatusServiceUnavailable, Body: outage, Times: 2,
+		Header: map[string]string{"Retry-After": "4320000"},
 	})
 	p.RunFirst(quickTimers)
 	p.Open("/console#/agents/" + agent)

@@ -50,7 +50,11 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		agent = "error"
 	}
 	w.WriteHeader(status)
-	if call == "GET /api/v1/agents" {
+	switch {
+	case status == 404:
+		fmt.Fprint(w, `{"code": "agent_not_found", "detail": "Agent not found.", "status": 404}`)
+		return
+	case call == "GET /api/v1/agents":
 		fmt.Fprintf(w, "[%s]", d.agents)
 		return
 	}
