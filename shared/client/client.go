@@ -169,8 +169,8 @@ func ResponseHeader(h *http.Header) CallOption {
 	return func(o *callOptions) { o.responseHeader = h }
 }
 
-// RawLine stores each line of an answer of lines as the API sent it, before the line's object is returned: it has fields
-// that only a later API knows, too.
+// RawLine stores each line of an answer of lines as the API sent it, before the line's object is returned. A line has
+// fields that only a later API knows, too.
 func RawLine(line *json.RawMessage) CallOption {
 	return func(o *callOptions) { o.line = line }
 }

@@ -454,7 +454,7 @@ func TestRoute_WithoutAuditLogCarriesNoPendingEntry(t *testing.T) {
 }
 
 // TestRoute_ChangesNoEntryThatASealMayHave: a call that lasts, such as the export of a large volume, writes its entry
-// when it begins. Twenty minutes later a seal may have that entry, and a changed one would be reported as tampered with.
+// when it begins. Twenty minutes later a seal may have that entry, and would report a changed one as tampered with.
 func TestRoute_ChangesNoEntryThatASealMayHave(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
