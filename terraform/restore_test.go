@@ -82,7 +82,7 @@ func newRestore(t *testing.T, d restoredDatabase) project {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			if name != "backend.tf" && name != "versions.tf" { // newProject copies that one
+			if name != "backend.tf" && name != "versions.tf" { // settings copies that one
 				link(t, name, filepath.Join(p.root, "terraform", name))
 			}
 		}

@@ -36,7 +36,7 @@ func newProject(t *testing.T, room int) project {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(names, "quotas.csv", "build/images", "versions.tf") {
+	for _, name := range append(names, "quotas.csv", "build/images") {
 		p.write(t, filepath.Join(p.root, "terraform", name), read(t, name), 0o755)
 	}
 	p.write(t, filepath.Join(p.bin, "gcloud.bash"), read(t, "testdata/gcloud.bash"), 0o600)
@@ -99,7 +99,7 @@ func (p project) write(t *testing.T, path, content string, mode os.FileMode) {
 	}
 }
 
-// settings writes what bootstrap.sh and the operator write before a deployment.
+// settings writes what bootstrap.sh and the operator write before a deployment, and the versions that the locks pin.
 func (p project) settings(t *testing.T) {
 	t.Helper()
 	dir := filepath.Join(p.root, "terraform")
@@ -108,6 +108,7 @@ func (p project) settings(t *testing.T) {
 		`project_id     = "project-1"`, `region         = "europe-west4"`, `environment    = "test"`,
 		`identity_issuer = "https://issuer.example"`, `agent_domain = "agents.example.net"`, "",
 	}, "\n"), 0o600)
+	p.write(t, filepath.Join(dir, "versions.tf"), read(t, "versions.tf"), 0o600)
 	p.write(t, filepath.Join(dir, ".terraform.lock.hcl"), lockOfProvider(t), 0o600)
 	p.write(t, filepath.Join(dir, "build/images"), "# tags\n\n_GO go\n_TERRAFORM terraform\n_CLOUD_SDK  sdk\n", 0o600)
 	p.write(t, filepath.Join(dir, "build/images.lock"),

@@ -67,6 +67,7 @@ func releases(t *testing.T) (p project, kubeconfig string) {
 		p.write(t, script, b.scriptOf(p.root, filepath.Join(p.state, "workspace")), 0o755)
 	}
 	p.write(t, filepath.Join(p.root, "README.md"), "go test ./...\n", 0o600)
+	p.write(t, filepath.Join(p.root, "terraform/versions.tf"), "# no provider\n", 0o600)
 	p.write(t, filepath.Join(p.root, ".ci/image/build"), "#!/bin/sh\necho "+imageOfBuild+"\n", 0o755)
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
