@@ -1,3 +1,4 @@
+import { isNotFound } from "@agents.example/client/error";
 import type { DeletedResource, Deletion } from "@agents.example/client/schema";
 import { useLive } from "../api/live";
 import { type Column, RecordTable } from "../organization/table";
@@ -29,7 +30,7 @@ const names: Record<string, string> = {
 export function Receipt({ id }: { id: string }) {
   const { data, error, refresh } = useDeletion(id);
   if (data === undefined) {
-    return error === undefined || error.missing ? null : (
+    return error === undefined || isNotFound(error) ? null : (
       <Failure error={error} title="The receipt of the deletion could not be read" retry={refresh} />
     );
   }

@@ -1,3 +1,4 @@
+import { isNotFound } from "@agents.example/client/error";
 import type { Agent } from "@agents.example/client/schema";
 import { useEffect, useRef } from "preact/hooks";
 import { call } from "../api/client";
@@ -65,7 +66,7 @@ function sleep(milliseconds: number, stop: AbortSignal): Promise<void> {
 }
 
 /** Whether the service says that the agent does not exist, or does not exist any more. */
-export const isGone = (live: Live<Agent>): boolean => live.error?.missing === true;
+export const isGone = (live: Live<Agent>): boolean => isNotFound(live.error);
 
 function useStatusAnnouncements(live: Live<Agent>): void {
   const said = useRef<string | undefined>(undefined);

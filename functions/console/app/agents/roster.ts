@@ -1,3 +1,4 @@
+import { isNotFound } from "@agents.example/client/error";
 import type { Agent } from "@agents.example/client/schema";
 import { call, ifChanged } from "../api/client";
 import { serverNow } from "../api/clock";
@@ -191,7 +192,7 @@ export class Roster {
       }
       watch.etag = answer.etag;
     } catch (error) {
-      if (error instanceof CallError && error.missing) {
+      if (isNotFound(error)) {
         this.pages.agents.delete(watch.id);
         return;
       }

@@ -8,11 +8,6 @@ export class CallError extends APIError {
     return this.code === "another_caller" || this.code === "issuer_unavailable";
   }
 
-  /** Whether the service says that there is no such object. The page of a proxy with this status does not. */
-  get missing(): boolean {
-    return this.status === 404 && this.code !== "";
-  }
-
   /** Whether the same call may succeed later. */
   get temporary(): boolean {
     return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;

@@ -1,3 +1,4 @@
+import { isNotFound } from "@agents.example/client/error";
 import { useEffect, useMemo } from "preact/hooks";
 import { call, ifChanged } from "./client";
 import { serverNow } from "./clock";
@@ -115,7 +116,7 @@ class Poller<T> {
     }
     if (this.running === running) {
       this.running = undefined;
-      if (this.options.endsWhenGone && this.state.value.error?.missing) {
+      if (this.options.endsWhenGone && isNotFound(this.state.value.error)) {
         return;
       }
       this.timer = setTimeout(() => void this.poll(), this.again ? 0 : this.pause());

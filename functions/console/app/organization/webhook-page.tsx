@@ -1,3 +1,4 @@
+import { isNotFound } from "@agents.example/client/error";
 import type { Webhook, WebhookDelivery } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
@@ -23,7 +24,7 @@ const every = 10_000;
 export function WebhookPage({ id }: { id: string }) {
   const live = useLive<Webhook>(webhookPath(id), { every, endsWhenGone: true });
   useTitle("Webhook");
-  if (live.error?.missing) {
+  if (isNotFound(live.error)) {
     return (
       <div class="card empty">
         <h1 tabIndex={-1}>There is no such webhook</h1>

@@ -88,6 +88,14 @@ function parse(text: string): Partial<Problem | HTTPValidationError> {
   }
 }
 
+/**
+ * Reports whether the API says that an object does not exist. A page of another server, such as a proxy, with the
+ * status 404 says nothing about it.
+ */
+export function isNotFound(error: unknown): boolean {
+  return error instanceof APIError && error.status === 404 && error.code !== "";
+}
+
 /** Returns the header Retry-After in seconds, also if it is a date; 0 if there is none. */
 export function retryAfter(headers: Headers): number {
   const value = headers.get("Retry-After") ?? "";

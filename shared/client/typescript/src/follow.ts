@@ -1,10 +1,10 @@
-import { APIError, ConnectionError } from "./error.js";
+import { APIError, ConnectionError, isNotFound } from "./error.js";
 import { eventStream, serverEvents, textLines } from "./lines.js";
 import type { ServerEvent } from "./lines.js";
 import { mayPass, outagePatience } from "./retry.js";
 import type { Agent, AgentLogLine, Event, operations } from "./schema.js";
 import type { AnyInit, Transport } from "./transport.js";
-import { isNotFound, isSettled } from "./wait.js";
+import { isSettled } from "./wait.js";
 
 type LogQuery = NonNullable<operations["GetAgentLogs"]["parameters"]["query"]>;
 type EventQuery = NonNullable<operations["StreamEvents"]["parameters"]["query"]>;

@@ -1,4 +1,4 @@
-import { APIError, retryAfter } from "./error.js";
+import { isNotFound, retryAfter } from "./error.js";
 import { longestRetryAfter, outagePatience } from "./retry.js";
 import type { Agent, AgentStatus, SecretOperation } from "./schema.js";
 import type { AnyInit, Transport } from "./transport.js";
@@ -57,14 +57,6 @@ export class OperationError extends Error {
 /** Reports whether an agent's status does not change by itself, unlike pending, provisioning and deleting. */
 export function isSettled(status: AgentStatus): boolean {
   return status === "running" || status === "paused" || status === "stopped" || status === "error";
-}
-
-/**
- * Reports whether the API says that an object does not exist. A page of another server, such as a proxy, with the
- * status 404 says nothing about it.
- */
-export function isNotFound(error: unknown): boolean {
-  return error instanceof APIError && error.status === 404 && error.code !== "";
 }
 
 // How many seconds one request waits for an agent, without and with reports. The API allows 55.

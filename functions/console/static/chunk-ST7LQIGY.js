@@ -1,1 +1,0 @@
-import{b as o}from"./chunk-WI6ENC2P.js";import{b as m}from"./chunk-XYR5C5I4.js";import{a as n}from"./chunk-4QELTU3C.js";import{u as e}from"./chunk-HIMJVGF7.js";function h(r,i,p){return o(r,t=>{m(n(t.id),t),e(i(t)),p?.()})}export{h as a};
