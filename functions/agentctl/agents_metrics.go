@@ -36,10 +36,13 @@ func (t *tool) agentMetrics() *cobra.Command {
 	one := c.RunE
 	c.Use, c.Args = "metrics [AGENT]", cobra.MaximumNArgs(1)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return t.allMetrics(cmd.Context())
+		if len(args) > 0 {
+			return one(cmd, args)
 		}
-		return one(cmd, args)
+		if cmd.Flags().Changed("window") {
+			return usagef("--window needs an agent: those of all agents are shown without their course")
+		}
+		return t.allMetrics(cmd.Context())
 	}
 	c.Long = "Show an agent's use of resources and its requests, or without AGENT those of all agents. A " +
 		"figure that was not measured is shown as -. The " +

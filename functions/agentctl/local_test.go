@@ -44,6 +44,10 @@ func TestRun_FindsMistakesWithoutTheAPI(t *testing.T) {
 			say: "the API key has a space",
 		},
 		{
+			as: at(loopback, "so_x"), args: []string{"agents", "metrics", "--window", "1h"}, code: agentctl.ExitUsage,
+			say: "--window needs an agent",
+		},
+		{
 			as: at(loopback, "so_x"), args: []string{"api", "GET", "api/v1/me"}, code: agentctl.ExitUsage,
 			say: "begin with one slash",
 		},
