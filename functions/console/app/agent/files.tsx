@@ -177,15 +177,11 @@ function RemoveFile({ agent, file, onClose }: { agent: Agent; file: AgentFile; o
       title={`Remove ${file.path}?`}
       onClose={onClose}
       onSubmit={() => void submit.send()}
-      foot={
-        <>
-          <Button onClick={onClose} autofocus>
-            Cancel
-          </Button>
-          <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
-            Remove the file
-          </Button>
-        </>
+      careful
+      action={
+        <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
+          Remove the file
+        </Button>
       }
     >
       <dl class="costs">

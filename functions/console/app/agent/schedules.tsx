@@ -189,15 +189,11 @@ function RemoveSchedule({ agent, schedule, onClose }: { agent: Agent; schedule: 
       title={`Remove ${seen.id}?`}
       onClose={onClose}
       onSubmit={submit.send}
-      foot={
-        <>
-          <Button onClick={onClose} autofocus>
-            Cancel
-          </Button>
-          <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
-            Remove the schedule
-          </Button>
-        </>
+      careful
+      action={
+        <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
+          Remove the schedule
+        </Button>
       }
     >
       <p>

@@ -26,15 +26,11 @@ export function DeleteSnapshot(props: { agent: Agent; snapshot: AgentSnapshot; o
       title={`Delete the snapshot “${name}”?`}
       onClose={onClose}
       onSubmit={submit.send}
-      foot={
-        <>
-          <Button onClick={onClose} autofocus>
-            Cancel
-          </Button>
-          <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
-            Delete the snapshot
-          </Button>
-        </>
+      careful
+      action={
+        <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
+          Delete the snapshot
+        </Button>
       }
     >
       {taken_at === null ? (

@@ -1,12 +1,11 @@
-import { partsOf } from "@agents.example/client/lines";
 import type { Agent, AgentSnapshot } from "@agents.example/client/schema";
 import { send } from "../api/client";
+import { type Progress, readParts } from "../api/download";
 import { saveFile } from "../ui/save-file";
 import { snapshotPath } from "./use-snapshots";
 
 /** The longest time that a download may take. */
 const timeout = 12 * 60 * 60_000;
-const redrawEvery = 200;
 
 interface FileHandle {
   createWritable: () => Promise<WritableStream<Uint8Array>>;
@@ -25,7 +24,7 @@ export async function saveExport(
   agent: Agent,
   snapshot: AgentSnapshot,
   signal: AbortSignal,
-  progress: (bytes: number) => void,
+  progress: Progress,
 ): Promise<boolean> {
   const name = fileName(agent, snapshot);
   const pick = (window as Picker).showSaveFilePicker;
@@ -36,13 +35,13 @@ export async function saveExport(
   const response = await send(`${snapshotPath(snapshot)}/export`, { signal, timeout });
   if (handle === undefined) {
     const parts: BlobPart[] = [];
-    await read(response, progress, async (part) => void parts.push(part));
+    await readParts(response, progress, (part) => parts.push(part));
     saveFile(new Blob(parts, { type: "application/x-tar" }), name);
     return true;
   }
   const file = (await handle.createWritable()).getWriter();
   try {
-    await read(response, progress, (part) => file.write(part));
+    await readParts(response, progress, (part) => file.write(part));
     await file.close();
   } catch (error) {
     await file.abort().catch(() => undefined); // so that no half of an archive looks like one
@@ -57,23 +56,6 @@ function canceled(error: unknown): null {
     return null;
   }
   throw error;
-}
-
-async function read(
-  response: Response,
-  progress: (bytes: number) => void,
-  write: (part: Uint8Array<ArrayBuffer>) => Promise<void>,
-): Promise<void> {
-  let bytes = 0;
-  let drawn = 0;
-  for await (const part of partsOf(response.body)) {
-    await write(part);
-    bytes += part.byteLength;
-    if (Date.now() - drawn > redrawEvery) {
-      drawn = Date.now();
-      progress(bytes);
-    }
-  }
 }
 
 function fileName(agent: Agent, { taken_at, created_at }: AgentSnapshot): string {

@@ -1,6 +1,6 @@
 import type { Agent, AgentSnapshot } from "@agents.example/client/schema";
-import { useEffect, useRef, useState } from "preact/hooks";
-import { asError, type CallError } from "../api/errors";
+import { useState } from "preact/hooks";
+import { useDownload } from "../api/download";
 import { announce } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
@@ -12,29 +12,14 @@ import { saveExport } from "./snapshot-download";
 /** Saves what a snapshot has as an archive on the person's computer, and shows how far that is. */
 export function ExportSnapshot(props: { agent: Agent; snapshot: AgentSnapshot; onClose: () => void }) {
   const { agent, snapshot, onClose } = props;
-  const [received, setReceived] = useState<number>();
   const [saved, setSaved] = useState(false);
-  const [error, setError] = useState<CallError>();
-  const running = useRef<AbortController | undefined>(undefined);
-  useEffect(() => () => running.current?.abort(), []);
-  const start = async () => {
-    const abort = new AbortController();
-    running.current = abort;
-    setError(undefined);
-    setReceived(0);
-    try {
-      const done = await saveExport(agent, snapshot, abort.signal, setReceived);
-      setSaved(done);
-      if (done) {
-        announce("The archive is saved.");
-      }
-    } catch (failure) {
-      if (!abort.signal.aborted) {
-        setError(asError(failure));
-      }
+  const { received, error, start, stop } = useDownload(async (signal, progress) => {
+    const done = await saveExport(agent, snapshot, signal, progress);
+    setSaved(done);
+    if (done) {
+      announce("The archive is saved.");
     }
-    setReceived(undefined);
-  };
+  });
   const busy = received !== undefined;
   return (
     <Dialog
@@ -43,7 +28,7 @@ export function ExportSnapshot(props: { agent: Agent; snapshot: AgentSnapshot; o
       onSubmit={() => (busy ? undefined : start())}
       foot={
         <>
-          <Button onClick={busy ? () => running.current?.abort() : onClose}>{busy ? "Stop" : "Close"}</Button>
+          <Button onClick={busy ? stop : onClose}>{busy ? "Stop" : "Close"}</Button>
           <Button kind="primary" type="submit" icon="download" busy={busy} autofocus>
             Download the archive
           </Button>

@@ -30,15 +30,11 @@ export function RemoveVariable(props: { agent: Agent; name: string; secret: bool
       title={`Delete ${name}?`}
       onClose={onClose}
       onSubmit={() => void submit.send()}
-      foot={
-        <>
-          <Button onClick={onClose} autofocus>
-            Cancel
-          </Button>
-          <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
-            Delete {name}
-          </Button>
-        </>
+      careful
+      action={
+        <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
+          Delete {name}
+        </Button>
       }
     >
       <dl class="costs">

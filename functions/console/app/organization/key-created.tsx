@@ -1,11 +1,10 @@
 import type { CreatedAPIKey } from "@agents.example/client/schema";
-import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import { Button } from "../ui/button";
-import { CopyButton, SecretValue } from "../ui/copy";
+import { CopyButton } from "../ui/copy";
 import { Dialog } from "../ui/dialog";
-import { Failure, Notice } from "../ui/feedback";
-import { Checkbox } from "../ui/field";
+import { SubmitFailure } from "../ui/submit-failure";
+import { ShownOnce } from "../ui/shown-once";
 import { Time } from "../ui/time";
 import { useSubmit } from "../api/submit";
 import { keysPath } from "./paths";
@@ -24,34 +23,17 @@ export function CreatedKey(props: Props) {
   return secret === null ? <LostSecret {...props} /> : <ShownSecret {...props} secret={secret} />;
 }
 
-const leave = "The key cannot be shown again. Close without saving it?";
-
 function ShownSecret({ created, secret, onClose }: Props & { secret: string }) {
-  const [saved, setSaved] = useState(false);
-  const close = () => {
-    if (saved || confirm(leave)) {
-      onClose();
-    }
-  };
   const command = `curl -H "Authorization: Bearer $AGENTS_API_KEY" ${location.origin}/api/v1/agents`;
   return (
-    <Dialog
+    <ShownOnce
       title={`Save the key “${created.name}” now`}
-      onClose={close}
-      foot={
-        <Button
-          kind="primary"
-          unavailable={saved ? undefined : "Confirm first that you saved the key."}
-          onClick={onClose}
-        >
-          Done
-        </Button>
-      }
+      what="key"
+      secret={secret}
+      warning="This is the only time that the key is shown. The service stores no copy from which it can be read again."
+      hint="For example in a password manager or in the secrets of the program that uses it."
+      onClose={onClose}
     >
-      <Notice tone="warn" live>
-        This is the only time that the key is shown. The service stores no copy from which it can be read again.
-      </Notice>
-      <SecretValue value={secret} what="key" />
       <p class="small quiet">
         {created.expires_at === null ? (
           "It does not expire."
@@ -66,13 +48,7 @@ function ShownSecret({ created, secret, onClose }: Props & { secret: string }) {
         <code>{command}</code>
         <CopyButton text={command} what="command" />
       </div>
-      <Checkbox
-        label="I have saved the key"
-        hint="For example in a password manager or in the secrets of the program that uses it."
-        checked={saved}
-        onChange={setSaved}
-      />
-    </Dialog>
+    </ShownOnce>
   );
 }
 
@@ -100,13 +76,7 @@ function LostSecret({ created, onChange, onAgain, onClose }: Props) {
         The service created the key “{created.name}”, but its answer did not arrive, and a repeated call does not
         return the secret. The key is of no use. Revoke it and create another one.
       </p>
-      {revocation.error === undefined ? null : (
-        <Failure
-          error={revocation.error}
-          busy={revocation.busy}
-          retry={() => void revocation.send(created.id)}
-        />
-      )}
+      <SubmitFailure submit={revocation} title={`The key “${created.name}” was not revoked`} />
     </Dialog>
   );
 }

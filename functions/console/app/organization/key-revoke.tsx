@@ -6,8 +6,9 @@ import { endSession } from "../session/session";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
-import { Failure, Notice } from "../ui/feedback";
+import { Notice } from "../ui/feedback";
 import { Checkbox } from "../ui/field";
+import { SubmitFailure } from "../ui/submit-failure";
 import { Time } from "../ui/time";
 import { useSubmit } from "../api/submit";
 import { keysPath } from "./paths";
@@ -81,13 +82,7 @@ export function RevokeKey({ apiKey, keys, onChange, onClose }: Props) {
         checked={descendants}
         onChange={setDescendants}
       />
-      {revocation.error === undefined ? null : (
-        <Failure
-          error={revocation.error}
-          busy={revocation.busy}
-          retry={() => void revocation.send(descendants)}
-        />
-      )}
+      <SubmitFailure submit={revocation} title={`The key “${apiKey.name}” was not revoked`} />
     </Dialog>
   );
 }

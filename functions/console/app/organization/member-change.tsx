@@ -6,6 +6,7 @@ import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Failure, Notice } from "../ui/feedback";
+import { SubmitFailure } from "../ui/submit-failure";
 import { nameOf } from "./member-name";
 import { useSubmit } from "../api/submit";
 import { membersPath } from "./paths";
@@ -80,7 +81,7 @@ export function RemoveMember({ member, onClose }: Props) {
         <SessionsEnd own={own} /> Agents are not affected.
       </p>
       {own ? <Own>You cannot return by yourself: another admin must add you again.</Own> : null}
-      {removal.error === undefined ? null : <Failure error={removal.error} retry={submit} busy={removal.busy} />}
+      <SubmitFailure submit={removal} title={own ? "You did not leave the organization" : `${name} was not removed`} />
     </Dialog>
   );
 }

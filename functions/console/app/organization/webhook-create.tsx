@@ -4,7 +4,7 @@ import { call } from "../api/client";
 import { useSubmit } from "../api/submit";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
-import { Failure } from "../ui/feedback";
+import { SubmitFailure } from "../ui/submit-failure";
 import { webhooksPath } from "./paths";
 import { type WebhookDraft, WebhookForm } from "./webhook-form";
 import { ShownSecret } from "./webhook-secret";
@@ -66,9 +66,7 @@ function LostSecret(props: {
         The service created the webhook, but its answer did not arrive, and a repeated call does not return the secret.
         Delete the webhook and create another one.
       </p>
-      {deletion.error === undefined ? null : (
-        <Failure error={deletion.error} busy={deletion.busy} retry={() => void deletion.send()} />
-      )}
+      <SubmitFailure submit={deletion} title="The webhook was not deleted" />
     </Dialog>
   );
 }

@@ -11,6 +11,7 @@ import { Button, LinkButton } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Failure, Following } from "../ui/feedback";
 import { Icon } from "../ui/icons";
+import { SubmitFailure } from "../ui/submit-failure";
 import { Time } from "../ui/time";
 import { webhookPath } from "./paths";
 import { useDeliveries, WebhookDeliveries } from "./webhook-deliveries";
@@ -173,9 +174,7 @@ function DeleteWebhook({ hook, onClose }: { hook: Webhook; onClose: () => void }
         <code>{hook.url}</code> receives no further events, and its deliveries are no longer listed. To stop the
         deliveries for a while, disable it.
       </p>
-      {deletion.error === undefined ? null : (
-        <Failure error={deletion.error} busy={deletion.busy} retry={() => void deletion.send()} />
-      )}
+      <SubmitFailure submit={deletion} title="The webhook was not deleted" />
     </Dialog>
   );
 }

@@ -10,6 +10,8 @@ export interface DialogProps {
   children: ComponentChildren;
   /** The button that does what the dialog is about. A button that cancels stands before it. */
   action?: ComponentChildren;
+  /** The focus begins on the button that cancels, because something is lost. */
+  careful?: boolean;
   /** The buttons at the end, if they are others than to cancel and the action. */
   foot?: ComponentChildren;
   /** Makes the content a form. */
@@ -77,13 +79,15 @@ export function Dialog(props: DialogProps) {
   );
 }
 
-function Foot({ action, foot, onClose }: DialogProps) {
+function Foot({ action, careful = false, foot, onClose }: DialogProps) {
   if (action === undefined) {
     return foot === undefined ? null : <div class="foot">{foot}</div>;
   }
   return (
     <div class="foot">
-      <Button onClick={onClose}>Cancel</Button>
+      <Button onClick={onClose} autofocus={careful}>
+        Cancel
+      </Button>
       {action}
     </div>
   );
