@@ -161,7 +161,7 @@ func (s *Simulator) cut(ctx context.Context, o *kubeclient.VolumeSnapshotContent
 		handle = *o.Spec.Source.Snapshot
 		found, ok, err := s.runtime.Snapshot(path.Base(handle))
 		if err == nil && (!ok || !strings.HasPrefix(handle, handlePrefix)) {
-			err = problemf("rpc error: code = NotFound desc = snapshot %s not found", handle)
+			err = problemf("can not find snapshot for snapshotID %s", handle)
 		}
 		return handle, found, err
 	}

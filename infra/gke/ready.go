@@ -32,6 +32,9 @@ func (c *Clusters) CheckReady(ctx context.Context, a agent.Agent) error {
 	if err != nil || v.ready {
 		return err
 	}
+	if err := client.judgeSource(ctx, a, v.failure); err != nil {
+		return err
+	}
 	if v.failure.Permanent {
 		slog.WarnContext(ctx, "the agent's pod is not ready", "agent_id", a.ID, "cell", a.Cell, "code", v.failure.Code,
 			"said", v.said)

@@ -145,6 +145,18 @@ func TestApply_MakesACloneFromAnotherAgentsSnapshot(t *testing.T) {
 	w.wantUsable(t, owner, s)
 }
 
+// The snapshot was deleted between the creation of the clone and its first start.
+func TestCheckReady_SaysThatTheSnapshotOfACloneIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, s := w.taken(t)
+	s.Handle += "-deleted"
+	a := w.clone(t, s)
+	a.Volume.Unmade = true
+	w.apply(t, a, testRuntimeInput())
+	w.eventuallyFails(t, a, codeSnapshotGone, true, "no longer exists")
+}
+
 // A worker dies when it has marked the content.
 func TestPrune_FinishesWhatAnotherWorkerBegan(t *testing.T) {
 	t.Parallel()

@@ -129,6 +129,31 @@ func (c *client) requireSnapshot(ctx context.Context, t target, advice string) e
 	return &provisioning.Permanent{Code: codeSnapshotGone, Cause: err, Message: advice}
 }
 
+// judgeSource explains the pod of a clone whose volume cannot be made, because the storage no longer has the snapshot.
+// The events of the pod only say that the volume is not there.
+func (c *client) judgeSource(ctx context.Context, a agent.Agent, f *provisioning.PodFailure) error {
+	if !a.Volume.Unmade || !a.Volume.Foreign(a.ID) {
+		return nil
+	}
+	t := snapshotTarget(kindSnapshot, a.Namespace(), blueprint{agent: a}.sourceName())
+	var source volumeSnapshot
+	if err := c.get(ctx, t, &source); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil // the volume is made
+		}
+		return explain(err, t)
+	}
+	if said := source.Status.LastError; !source.Status.Ready && said != nil &&
+		strings.Contains(said.Message, snapshotUnknown) {
+		f.Code, f.Permanent = codeSnapshotGone, true
+		f.Message = "The snapshot that the volume is made from no longer exists. Make an agent from another one."
+	}
+	return nil
+}
+
+// snapshotUnknown is what the snapshot controller says of a content whose snapshot the storage does not have.
+const snapshotUnknown = "can not find snapshot"
+
 // pruneSource deletes what stands for the snapshot of another agent once the volume is made from it. The content is
 // marked first: if the worker dies in between, the next one finds the VolumeSnapshot. A content goes when its
 // VolumeSnapshot has gone.

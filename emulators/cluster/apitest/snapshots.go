@@ -290,7 +290,7 @@ func testPreprovisioned(s *space) {
 	missing := s.preprovision("four", "projects/local/global/snapshots/none", "Retain")
 	s.eventually("the content has an error", func(ctx context.Context) error {
 		a, err := s.admin.send(ctx, s.namespace, call{path: snapshotContents + missing})
-		if err == nil && !strings.Contains(a.text("/status/error/message"), "not found") {
+		if err == nil && !strings.Contains(a.text("/status/error/message"), "can not find snapshot") {
 			err = fmt.Errorf("status %v", a.at("/status"))
 		}
 		return err
