@@ -150,6 +150,18 @@ func (a *Agent) RecordReaderGone(gone bool, now time.Time) {
 	}
 }
 
+// ReaderCopies lists the snapshots whose copies a worker takes away. When it looks once more, they include those of
+// former readers, whose places the present one took before a worker looked for their copies again.
+func (a Agent) ReaderCopies() []string {
+	ids := []string{a.Reader.SnapshotID}
+	for _, s := range a.Snapshots {
+		if a.Reader.ended() && a.Reader.Number > 1 && s.ID != ids[0] && s.Status == SnapshotReady {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
 // ended reports whether there is no reader, also if a worker looks once more for a copy that was made late.
 func (r Reader) ended() bool { return r.SnapshotID == "" || !r.GoneAt.IsZero() }
 

@@ -61,14 +61,19 @@ func (w *run) makeReader(ctx context.Context, a agent.Agent) func(*agent.Agent) 
 }
 
 func (w *run) takeReaderAway(ctx context.Context, a agent.Agent) func(*agent.Agent) {
-	gone, err := w.Readers.DeleteReader(ctx, a, a.Reader.SnapshotID)
-	if err != nil {
-		slog.WarnContext(ctx, "the reader of a snapshot could not be taken away", "agent_id", a.ID, "snapshot_id",
-			a.Reader.SnapshotID, "error", err)
+	allGone := true
+	var errs error
+	for _, id := range a.ReaderCopies() {
+		gone, err := w.Readers.DeleteReader(ctx, a, id)
+		if err != nil {
+			slog.WarnContext(ctx, "the reader of a snapshot could not be taken away", "agent_id", a.ID, "snapshot_id",
+				id, "error", err)
+		}
+		allGone, errs = allGone && gone && err == nil, errors.Join(errs, err)
 	}
 	return func(a *agent.Agent) {
-		a.RecordReaderGone(gone && err == nil, w.Now())
-		passReader(a, err)
+		a.RecordReaderGone(allGone, w.Now())
+		passReader(a, errs)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 type readers struct {
 	generation int64
 	runs       bool
-	// copied is true while there is a copy of a snapshot.
-	copied bool
+	// copied is the snapshot of which there is a copy.
+	copied string
 	// concurrently runs once, before the answer to the next call.
 	concurrently func() error
 }
@@ -35,19 +35,24 @@ func (r *readers) apply(a agent.Agent, runs bool) error {
 }
 
 // ApplyReader implements provisioning.Readers.
-func (r *readers) ApplyReader(_ context.Context, a agent.Agent, _ agent.Snapshot) error {
+func (r *readers) ApplyReader(_ context.Context, a agent.Agent, s agent.Snapshot) error {
 	err := r.apply(a, true)
-	r.copied = r.copied || err == nil
+	if err == nil {
+		r.copied = s.ID
+	}
 	return err
 }
 
 // DeleteReader implements provisioning.Readers.
-func (r *readers) DeleteReader(_ context.Context, a agent.Agent, _ string) (gone bool, err error) {
+func (r *readers) DeleteReader(_ context.Context, a agent.Agent, snapshotID string) (gone bool, err error) {
 	if err := r.apply(a, false); err != nil {
 		return false, err
 	}
-	gone, r.copied = !r.copied, false
-	return gone, nil
+	if r.copied != snapshotID {
+		return true, nil
+	}
+	r.copied = ""
+	return false, nil
 }
 
 // exporting is a running agent with a snapshot that is being exported. Its cluster had readers that the record does not
@@ -122,23 +127,40 @@ func TestReconcile_SaysThatASnapshotCannotBeCopied(t *testing.T) {
 // second one when the copy of the snapshot is gone.
 func TestReconcile_TakesAwayACopyThatALateWorkerMakes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, r, cluster := exporting(t, 0)
-		w.reconcileOften(r)
-		time.Sleep(agent.ReaderTime) //nolint:forbidigo // in the bubble's time
-		w.reconcileOften(r)
-		if cluster.copied {
-			t.Fatal("the copy stays")
-		}
-		cluster.copied = true
-		for range 2 {
-			time.Sleep(20 * time.Minute) //nolint:forbidigo // in the bubble's time
-			w.reconcileOften(r)
-		}
-		if got := w.record().Reader; cluster.copied || got.SnapshotID != "" {
-			t.Errorf("the copy stays: %v; the record has the reader %+v", cluster.copied, got)
-		}
-	})
+	for name, another := range map[string]bool{"one export": false, "another export follows": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, r, cluster := exporting(t, 0)
+				end := func() {
+					w.reconcileOften(r)
+					time.Sleep(agent.ReaderTime) //nolint:forbidigo // in the bubble's time
+					w.reconcileOften(r)
+					if cluster.copied != "" {
+						t.Fatal("the copy stays")
+					}
+				}
+				end()
+				if another {
+					w.change(func(a *agent.Agent) {
+						a.Snapshots = append(a.Snapshots, agent.Snapshot{ID: "two", Status: agent.SnapshotReady})
+						if err := a.HoldReader("two", "another call", time.Now()); err != nil {
+							t.Error(err)
+						}
+					})
+					end()
+				}
+				cluster.copied = "one"
+				for range 2 {
+					time.Sleep(20 * time.Minute) //nolint:forbidigo // in the bubble's time
+					w.reconcileOften(r)
+				}
+				if got := w.record().Reader; cluster.copied != "" || got.SnapshotID != "" {
+					t.Errorf("the copy of %q stays; the record has the reader %+v", cluster.copied, got)
+				}
+			})
+		})
+	}
 }
 
 // TestReconcile_RecordsNothingOfAFormerReader lets another worker take the reader of a snapshot away, and a client
