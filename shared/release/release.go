@@ -51,7 +51,7 @@ type Release struct {
 	// Total counts the agents that the release found ready to move when it began. Surveyed is true once it has.
 	Total    int64
 	Surveyed bool
-	// Wave is the index of the present wave, and WaveAt is when it began.
+	// Wave is the index of the present wave, and WaveAt is when it began, or when the last one ended.
 	Wave   int
 	WaveAt time.Time
 	Lap    Lap

@@ -341,6 +341,33 @@ func TestRun_CarriesOnWhatItKnows(t *testing.T) {
 	}
 }
 
+// TestRun_WaitsForWindowsAfterALongLastWave: the release was paused for ten days in its last wave, or soaked for long.
+func TestRun_WaitsForWindowsAfterALongLastWave(t *testing.T) {
+	t.Parallel()
+	now := began.Add(10 * 24 * time.Hour)
+	r := Release{
+		ID: "assistant-1", Image: "assistant", Waves: []int{100}, WaveAt: began, Surveyed: true, DefaultSet: true,
+		State: Running, Target: image.Choice{ID: "assistant", Version: "2"}, Lap: Lap{Ended: true, Deferred: 1},
+	}
+	s := &silent{world: &world{}, last: r}
+	o := &Roller{
+		Releases: s, Agents: s, Images: noImages{}, Metrics: s, Prober: s, Nudger: s,
+		Now: func() time.Time { return now },
+	}
+	for _, step := range []struct {
+		after time.Duration
+		waits bool
+	}{{waits: true}, {after: tailPause, waits: true}, {after: tailTime - tailPause}} {
+		now = now.Add(step.after)
+		s.due = []Release{s.last}
+		s.due[0].Lap = r.Lap
+		if err := o.Run(t.Context()); err != nil || s.last.State != Done || s.last.DueAt.IsZero() == step.waits {
+			t.Errorf("%v later: the release is %s and due at %v, %v; want that it waits for windows: %v", step.after,
+				s.last.State, s.last.DueAt, err, step.waits)
+		}
+	}
+}
+
 // silent is a fleet whose watched agents do not answer. It keeps the release that was saved last.
 type silent struct {
 	*world

@@ -47,6 +47,7 @@ func (o *Roller) advance(ctx context.Context, r Release, seen *watch) (*Release,
 		if err := r.Act(finish, o.Now()); err != nil {
 			return nil, err
 		}
+		r.WaveAt = o.Now()
 		if r.Lap.leaves() {
 			r.DueAt = o.Now().Add(tailPause)
 		}
