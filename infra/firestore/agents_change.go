@@ -203,6 +203,18 @@ func (s *Agents) saveChange(ctx context.Context, ch *change, state changeState, 
 	if err != nil {
 		return agent.Agent{}, err
 	}
+	admitted := org.Organization
+	if after.Started(before) {
+		admitted = state.org.Organization
+	}
+	announced, err := after.Announced(org.Organization, before)
+	if err == nil {
+		// An agent whose creation ended halfway takes its place again, with a start or the value that it lacks.
+		err = ch.admitFree(ctx, admitted, announced)
+	}
+	if err != nil {
+		return agent.Agent{}, err
+	}
 	read, err := updateTimeOf(before.Version)
 	if err != nil {
 		return agent.Agent{}, err

@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
 )
 
 // TestPlans_FreeOnesAllowOneAgent holds what makes the number of organizations that of free agents.
@@ -88,6 +89,57 @@ func TestCreate_RefusesTheEleventhFreeAgent(t *testing.T) {
 	must(t, err)
 	_, err = agents.Change(paid.Ctx, theirs.ID, stop)
 	must(t, err)
+}
+
+// TestChange_RefusesAFreeAgentWhosePlaceIsTaken: the creations of two agents ended halfway, and another organization
+// has the only place by now. They cannot take it again by a start, nor by the value that they lack, which is refused
+// before it is stored, and not after.
+func TestChange_RefusesAFreeAgentWhosePlaceIsTaken(t *testing.T) {
+	t.Parallel()
+	now := agenttest.Now()
+	c := open(t, "", Options{MaxFreeAgents: 1, Now: func() time.Time { return now }})
+	f, agents := agentFixture(c), c.Agents(&agenttest.Nudges{})
+	halfway := func(n agenttest.Tenant) string {
+		a, err := c.WorkerStore().Update(n.Ctx, n.Create(plan.Hobby), func(a *agent.Agent) {
+			o := secret.New(secret.Operation{ID: "o", Key: "LACKED", Action: secret.Set, RequiredToStart: true}, now)
+			a.Status, a.Operations = agent.Error, []secret.Operation{o}
+		})
+		must(t, err)
+		now = now.Add(countedFor + secret.StoringTime)
+		return a.ID
+	}
+	start := func(a *agent.Agent) error { return a.Act(agent.Start, agent.Manual, now) }
+	announce := func(a *agent.Agent) error {
+		_, err := a.BeginOperations(a.SecretsRevision, []secret.Operation{
+			{ID: "again", Key: "LACKED", Action: secret.Set, Bytes: 5},
+		}, now)
+		return err
+	}
+	record := func(a *agent.Agent) error {
+		return a.RecordStored([]agent.Outcome{{OperationID: "again", Version: 1}}, now)
+	}
+	one, other := f.Tenant(t, plan.Hobby), f.Tenant(t, plan.Hobby)
+	storing, refused := halfway(one), halfway(other)
+	_, err := agents.Change(one.Ctx, storing, announce)
+	must(t, err)
+	now = now.Add(countedFor)
+	f.Tenant(t, plan.Hobby).Create(plan.Hobby)
+	now = now.Add(countedFor)
+	for _, step := range []struct {
+		about    string
+		ctx      context.Context
+		id       string
+		change   func(*agent.Agent) error
+		wantCode string
+	}{
+		{about: "a start", ctx: other.Ctx, id: refused, change: start, wantCode: "free_agents_exhausted"},
+		{about: "a value", ctx: other.Ctx, id: refused, change: announce, wantCode: "free_agents_exhausted"},
+		{about: "a value that is stored", ctx: one.Ctx, id: storing, change: record},
+	} {
+		if _, err := agents.Change(step.ctx, step.id, step.change); fault.Code(err) != step.wantCode {
+			t.Errorf("%s: %v, want code %q", step.about, err, step.wantCode)
+		}
+	}
 }
 
 // TestCreate_RacesForFreeAgents creates agents concurrently in two processes with a maximum of 10. Each admits at most

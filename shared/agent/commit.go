@@ -91,7 +91,7 @@ func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, 
 			return false, err
 		}
 	}
-	if err := a.checkMayStore(*o, before); err != nil {
+	if _, err := a.Announced(*o, before); err != nil {
 		return false, err
 	}
 	moved := a.HeldUsage().Minus(before.HeldUsage())
@@ -99,17 +99,19 @@ func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, 
 	return starts || a.Plan != before.Plan || withheld || moved != organization.Usage{}, o.AddUsage(moved)
 }
 
-// checkMayStore checks that an organization's plan has room for the agent once the values are stored that the change
-// announces: an agent whose creation ended halfway takes its place again then, when it is too late to refuse them.
-func (a Agent) checkMayStore(o organization.Organization, before Agent) error {
+// Announced returns an organization as it will be once the values are stored that a change of the agent announces: an
+// agent whose creation ended halfway takes its place again then, when it is too late to refuse them. Errors:
+// PaymentRequired if its plan has no room for the agent.
+func (a Agent) Announced(o organization.Organization, before Agent) (organization.Organization, error) {
 	stored := a
 	stored.Operations = slices.DeleteFunc(slices.Clone(a.Operations), func(op secret.Operation) bool {
 		return op.Stage == secret.Store && before.Operation(op.ID) == nil
 	})
 	if len(stored.Operations) == len(a.Operations) {
-		return nil
+		return o, nil
 	}
-	return o.AddUsage(stored.HeldUsage().Minus(a.HeldUsage()))
+	err := o.AddUsage(stored.HeldUsage().Minus(a.HeldUsage()))
+	return o, err
 }
 
 // checkMayStart checks that an organization may start the agent, whose size may be too large for its present plan. A
