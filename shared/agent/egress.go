@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,12 +25,19 @@ type InjectedSecret struct {
 	Target string
 }
 
-// EgressPolicy is what the gate of the agent's cell enforces; ok is false for an agent that does without a gate.
+// EgressPolicy is what the gate of the agent's cell enforces; ok is false for an agent that does without a gate. It
+// includes what only a later release restricts.
 func (a Agent) EgressPolicy() (p egress.Policy, ok bool) {
 	if !a.Egress.Restricted() {
 		return egress.Policy{}, false
 	}
 	p.Allow, p.Deny = a.Egress.Allow, a.Egress.Deny
+	if later := a.Rest.Only(egressPart); later != nil {
+		text, err := json.Marshal(later.Parts[egressPart].Members)
+		if err != nil || json.Unmarshal(text, &p.Rest) != nil {
+			p.Allow = nil // what it restricts cannot be passed on
+		}
+	}
 	for _, s := range a.Injected {
 		p.Inject = append(p.Inject, egress.Injection{
 			Key: s.Key, Version: s.Version, Target: egress.DecodeTarget(s.Target),

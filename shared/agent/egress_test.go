@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
@@ -498,6 +500,28 @@ func TestApply_SetsNoVariableOfABrokeredSecret(t *testing.T) {
 	after, err := patched(brokered(t), twoVersions("1"), echo)
 	equal(t, "error of a client that sends back what it read", err, nil)
 	equal(t, "its generation", after.Generation, brokered(t).Generation)
+}
+
+// TestEgressPolicy_HasRulesOfALaterRelease: after a roll-back, a worker applies the policy of an agent again. A gate that
+// knows the rules goes by them, and one that does not forwards nothing.
+func TestEgressPolicy_HasRulesOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		member any
+		want   string
+	}{
+		"a rule":                     {member: []any{"GET"}, want: `{"allow":["*.b.example","a.example"],"methods":["GET"]}`},
+		"one that cannot be encoded": {member: math.NaN(), want: "{}"},
+	} {
+		a := restricted()
+		a.Rest = &document.Rest{Parts: map[string]*document.Rest{
+			"egress": {Members: map[string]any{"methods": row.member}},
+		}}
+		policy, ok := a.EgressPolicy()
+		if got := policy.Encode(); !ok || got != row.want {
+			t.Errorf("%s: the policy is %s, want %s", name, got, row.want)
+		}
+	}
 }
 
 // TestBrokeredSecret_LivesAsOthersDo follows one from its first version to its deletion.

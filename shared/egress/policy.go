@@ -183,6 +183,9 @@ type Policy struct {
 	Deny    []string `json:"deny,omitempty"`
 	// Inject is sorted by key.
 	Inject []Injection `json:"inject,omitempty"`
+
+	// Rest has the members of the agent's rules that only a later release knows. A gate that knows them goes by them.
+	Rest map[string]json.RawMessage `json:"-"`
 }
 
 // Check returns why the policy refuses a canonical name, or "" if it allows it.
@@ -227,7 +230,7 @@ func (p Policy) InjectHash() string {
 
 // Encode returns the value of Annotation. Equal policies have equal ones.
 func (p Policy) Encode() string {
-	text, err := json.Marshal(p)
+	text, err := encodeWith(p, p.Rest)
 	if err != nil {
 		return "" // texts and numbers always encode
 	}
