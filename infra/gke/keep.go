@@ -207,6 +207,8 @@ func (c *client) lastLines(ctx context.Context, namespace string, e provisioning
 		switch {
 		case i >= 0 && ended[i].Held != e.Held && e.Held:
 			e.Held = false
+		case i >= 0 && apierrors.IsNotFound(logErr): // its kubelet has just started, and does not know its pods yet
+			return nil, unavailable(logErr)
 		case i < 0, logErr != nil, keptlog.Unavailable(tail):
 			return nil, nil //nolint:nilerr // there is no such log
 		default:

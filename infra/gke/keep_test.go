@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/emulators/cluster"
@@ -190,6 +191,29 @@ func TestKeepLogs_KeepsNoLogOfAnotherContainer(t *testing.T) {
 	}
 	if kept := w.kept(t, a); len(kept) > 0 {
 		t.Errorf("%d logs are kept, want none: the pod has another container's", len(kept))
+	}
+}
+
+// A kubelet that has just started says that there is no such pod. Its log is there a minute later.
+func TestKeepLogs_AsksAgainAfterAKubeletsRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, ended := w.crashing(t)
+	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		if !strings.HasSuffix(r.URL.Path, "/log") {
+			return nil, nil //nolint:nilnil // the API server answers
+		}
+		answer, err := answerObject(apierrors.NewNotFound(corev1.Resource("pods"), podName).Status())
+		answer.StatusCode = http.StatusNotFound
+		return answer, err
+	}
+	list := []provisioning.EndedContainer{ended}
+	if err := w.KeepLogs(t.Context(), a.Cell, a.ID, list); err == nil {
+		t.Error("KeepLogs of a pod that its kubelet does not know: no error")
+	}
+	w.calls.breaks = nil
+	if err := w.KeepLogs(t.Context(), a.Cell, a.ID, list); err != nil || count(w.kept(t, a), ended.Container) != 1 {
+		t.Errorf("the log is not kept later (%v)", err)
 	}
 }
 
