@@ -162,18 +162,18 @@ func (s *Service) changeMember(ctx context.Context, id string, apply func(contex
 		}
 		p := members[i]
 		call.From(ctx).Entry.SetTarget(target(p))
-		return apply(ctx, candidate{
-			p, p.Role == identity.RoleAdmin && lastAdmin(members, id), slices.Contains(revocationDue, id),
-		})
+		last := p.Role == identity.RoleAdmin && lastAdmin(members, revocationDue, id)
+		return apply(ctx, candidate{p, last, slices.Contains(revocationDue, id)})
 	})
 }
 
 func target(p Person) audit.Target { return audit.Target{Type: "member", ID: p.ID, Name: p.Email} }
 
-// lastAdmin reports whether no other member than id is an admin who can sign in.
-func lastAdmin(members []Person, id string) bool {
+// lastAdmin reports whether no other member than id is an admin who can sign in. One of revocationDue does not count: a
+// request took the role away and did not learn the outcome, and the identity provider may apply that later.
+func lastAdmin(members []Person, revocationDue []string, id string) bool {
 	return !slices.ContainsFunc(members, func(p Person) bool {
-		return p.ID != id && p.Role == identity.RoleAdmin && !p.Disabled
+		return p.ID != id && p.Role == identity.RoleAdmin && !p.Disabled && !slices.Contains(revocationDue, p.ID)
 	})
 }
 
