@@ -126,10 +126,10 @@ func (a Agent) CloneDraft(snapshotID string) (Draft, error) {
 }
 
 // cloneEnv returns the plain variables of a clone, and the names of the secrets that the agent has, those of its files
-// and those that it lacks itself. Variables that a former release accepted, and no client may set any more, are left
-// out; of those that are secrets by today's rules only the name stays.
+// and, up to MaxSecretKeys, those that it lacks itself. Variables that a former release accepted, and no client may set
+// any more, are left out; of those that are secrets by today's rules only the name stays.
 func (a Agent) cloneEnv() (plain []EnvVar, secrets []string) {
-	names := slices.Clone(a.UnsetSecrets)
+	var names []string
 	for _, key := range a.settingKeys() {
 		names = append(names, nameOf(key))
 	}
@@ -149,7 +149,12 @@ func (a Agent) cloneEnv() (plain []EnvVar, secrets []string) {
 			names = append(names, f.Secret)
 		}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return EnvKeyViolation(name) != "" })
+	slices.Sort(names)
+	names = slices.Compact(names)
+	inherited := a.UnsetSecrets[:min(len(a.UnsetSecrets), max(0, MaxSecretKeys-len(names)))]
+	names = slices.DeleteFunc(slices.Concat(names, inherited), func(name string) bool {
+		return EnvKeyViolation(name) != ""
+	})
 	slices.Sort(names)
 	return plain, slices.Compact(names)
 }

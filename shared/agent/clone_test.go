@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -158,6 +159,21 @@ func TestClone_HasNoSecretOfItsSource(t *testing.T) {
 		if strings.Contains(string(text), word) {
 			t.Errorf("the clone has %q of its source", word)
 		}
+	}
+}
+
+// TestClone_LacksNoMoreSecretsThanAnAgentCanHave: otherwise, a chain of clones, each with secrets of other names, makes
+// a record that no store takes.
+func TestClone_LacksNoMoreSecretsThanAnAgentCanHave(t *testing.T) {
+	t.Parallel()
+	a := agent.Agent{ID: agenttest.ID(), Plan: plan.Starter, Env: []agent.EnvVar{{Key: "OWN_KEY", SecretVersion: 1}}}
+	a.Snapshots = []agent.Snapshot{{ID: "s", Status: agent.SnapshotReady}}
+	for i := range agent.MaxSecretKeys {
+		a.UnsetSecrets = append(a.UnsetSecrets, fmt.Sprintf("A_%d_KEY", i))
+	}
+	d, err := a.CloneDraft("s")
+	if n := len(d.Origin.Secrets); err != nil || n != agent.MaxSecretKeys || d.Origin.Secrets[n-1] != "OWN_KEY" {
+		t.Errorf("the clone lacks %d secrets, %v; want %d, with the agent's own", n, err, agent.MaxSecretKeys)
 	}
 }
 
