@@ -162,7 +162,8 @@ func (r Release) sorts(a agent.Agent, lap *Lap, now time.Time) bool {
 	return false
 }
 
-// visit continues a lap by at most a page of agents, until as many as most are found. It returns the lap after it.
+// visit continues a lap by at most a page of agents, until as many as most are found. It returns the lap after it. It
+// reads few agents first, and twice as many each time: most steps find what they need among the first.
 func (o *Roller) visit(ctx context.Context, r Release, lap Lap, most int64,
 	wanted func(a agent.Agent, lap *Lap) bool,
 ) (Lap, []agent.Agent, error) {
@@ -170,31 +171,38 @@ func (o *Roller) visit(ctx context.Context, r Release, lap Lap, most int64,
 	if lap.Cursor == "" && !lap.Wrapped {
 		lap.Cursor = begin
 	}
-	listed, err := o.Agents.ListAll(ctx, lap.Cursor, visitPage)
-	if err != nil {
-		return lap, nil, err
-	}
 	var found []agent.Agent
-	for _, a := range listed.Items {
-		if lap.Wrapped && a.ID > begin {
+	left := visitPage
+	for size := int(most); left > 0 && int64(len(found)) < most; size *= 2 {
+		size = min(size, left)
+		left -= size
+		listed, err := o.Agents.ListAll(ctx, lap.Cursor, size)
+		if err != nil {
+			return lap, nil, err
+		}
+		for _, a := range listed.Items {
+			if lap.Wrapped && a.ID > begin {
+				lap.Ended = true
+				return lap, found, nil
+			}
+			if int64(len(found)) == most {
+				return lap, found, nil
+			}
+			if wanted(a, &lap) {
+				found = append(found, a)
+			}
+			lap.Cursor = a.ID
+		}
+		switch {
+		case listed.Next != "":
+			lap.Cursor = listed.Next
+			continue
+		case lap.Wrapped:
 			lap.Ended = true
-			return lap, found, nil
+		default:
+			lap.Cursor, lap.Wrapped = "", true
 		}
-		if int64(len(found)) == most {
-			return lap, found, nil
-		}
-		if wanted(a, &lap) {
-			found = append(found, a)
-		}
-		lap.Cursor = a.ID
-	}
-	switch {
-	case listed.Next != "":
-		lap.Cursor = listed.Next
-	case lap.Wrapped:
-		lap.Ended = true
-	default:
-		lap.Cursor, lap.Wrapped = "", true
+		break
 	}
 	return lap, found, nil
 }
