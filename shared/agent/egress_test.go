@@ -502,8 +502,8 @@ func TestApply_SetsNoVariableOfABrokeredSecret(t *testing.T) {
 	equal(t, "its generation", after.Generation, brokered(t).Generation)
 }
 
-// TestEgressPolicy_HasRulesOfALaterRelease: after a roll-back, a worker applies the policy of an agent again. A gate that
-// knows the rules goes by them, and one that does not forwards nothing.
+// TestEgressPolicy_HasRulesOfALaterRelease: after a roll-back, a worker applies the policy of an agent again. A gate
+// that knows the rules goes by them, and one that does not forwards nothing.
 func TestEgressPolicy_HasRulesOfALaterRelease(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
