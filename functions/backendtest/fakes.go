@@ -107,7 +107,7 @@ func (c *Cluster) ApplyReader(context.Context, agent.Agent, agent.Snapshot) erro
 }
 
 // DeleteReader implements provisioning.Readers.
-func (c *Cluster) DeleteReader(context.Context, agent.Agent, string) (bool, error) {
+func (c *Cluster) DeleteReader(context.Context, agent.Agent, []string) (bool, error) {
 	c.add("Readers")
 	return true, nil
 }

@@ -58,7 +58,7 @@ func (c *Clusters) ApplyReader(ctx context.Context, a agent.Agent, s agent.Snaps
 }
 
 // DeleteReader implements provisioning.Readers. The StatefulSet stays without a pod: workers delete no workload.
-func (c *Clusters) DeleteReader(ctx context.Context, a agent.Agent, snapshotID string) (gone bool, err error) {
+func (c *Clusters) DeleteReader(ctx context.Context, a agent.Agent, snapshotIDs []string) (gone bool, err error) {
 	client, err := c.client(a.Cell)
 	if err != nil {
 		return false, err
@@ -67,14 +67,22 @@ func (c *Clusters) DeleteReader(ctx context.Context, a agent.Agent, snapshotID s
 	if err != nil {
 		return false, err
 	}
-	_, err = client.apply(ctx, b.reader(snapshotID, false))
+	_, err = client.apply(ctx, b.reader(a.Reader.SnapshotID, false))
 	switch {
 	case fault.Code(err) == provisioning.CodeNamespaceMissing: // all of it went with the namespace
 		return true, nil
 	case err != nil:
 		return false, err
 	}
-	return client.deleteClaim(ctx, core("PersistentVolumeClaim", a.Namespace(), readerClaimName(snapshotID)))
+	gone = true
+	for _, id := range snapshotIDs {
+		one, err := client.deleteClaim(ctx, core("PersistentVolumeClaim", a.Namespace(), readerClaimName(id)))
+		if err != nil {
+			return false, err
+		}
+		gone = gone && one
+	}
+	return gone, nil
 }
 
 // readerClaimName names the claim of the reader of one snapshot: a claim keeps its source.

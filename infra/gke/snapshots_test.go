@@ -380,7 +380,7 @@ func TestDeleteReader_GoesWithItsNamespace(t *testing.T) {
 	w := newWorld(t)
 	a := w.newAgent(t)
 	a.Reader = agent.Reader{Number: 1, SnapshotID: testSnapshot}
-	if gone, err := w.DeleteReader(t.Context(), a, testSnapshot); !gone || err != nil {
+	if gone, err := w.DeleteReader(t.Context(), a, a.ReaderCopies()); !gone || err != nil {
 		t.Errorf("without the agent's namespace: gone %v, %v; want that the reader is gone", gone, err)
 	}
 }

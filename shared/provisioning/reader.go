@@ -14,9 +14,9 @@ type Readers interface {
 	// ApplyReader makes the copy of a snapshot and the pod that has it. It does not wait for them, and may be repeated.
 	// Errors: *Stale if the agent had a later reader; a Permanent fault, which no retry repairs; Unavailable.
 	ApplyReader(ctx context.Context, a agent.Agent, s agent.Snapshot) error
-	// DeleteReader begins to take the pod and the copy away, and reports whether the copy is observed gone. Errors:
-	// *Stale if the agent had a later reader; Unavailable.
-	DeleteReader(ctx context.Context, a agent.Agent, snapshotID string) (gone bool, err error)
+	// DeleteReader begins to take the pod and the copies of snapshots away, and reports whether the copies are observed
+	// gone. Errors: *Stale if the agent had a later reader; Unavailable.
+	DeleteReader(ctx context.Context, a agent.Agent, snapshotIDs []string) (gone bool, err error)
 }
 
 // runReader makes the reader that the record asks for, or takes it away. What fails is tried again later; it does not
@@ -61,19 +61,14 @@ func (w *run) makeReader(ctx context.Context, a agent.Agent) func(*agent.Agent) 
 }
 
 func (w *run) takeReaderAway(ctx context.Context, a agent.Agent) func(*agent.Agent) {
-	allGone := true
-	var errs error
-	for _, id := range a.ReaderCopies() {
-		gone, err := w.Readers.DeleteReader(ctx, a, id)
-		if err != nil {
-			slog.WarnContext(ctx, "the reader of a snapshot could not be taken away", "agent_id", a.ID, "snapshot_id",
-				id, "error", err)
-		}
-		allGone, errs = allGone && gone && err == nil, errors.Join(errs, err)
+	gone, err := w.Readers.DeleteReader(ctx, a, a.ReaderCopies())
+	if err != nil {
+		slog.WarnContext(ctx, "the reader of a snapshot could not be taken away", "agent_id", a.ID, "snapshot_id",
+			a.Reader.SnapshotID, "error", err)
 	}
 	return func(a *agent.Agent) {
-		a.RecordReaderGone(allGone, w.Now())
-		passReader(a, errs)
+		a.RecordReaderGone(gone && err == nil, w.Now())
+		passReader(a, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package provisioning_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,11 +45,11 @@ func (r *readers) ApplyReader(_ context.Context, a agent.Agent, s agent.Snapshot
 }
 
 // DeleteReader implements provisioning.Readers.
-func (r *readers) DeleteReader(_ context.Context, a agent.Agent, snapshotID string) (gone bool, err error) {
+func (r *readers) DeleteReader(_ context.Context, a agent.Agent, snapshotIDs []string) (gone bool, err error) {
 	if err := r.apply(a, false); err != nil {
 		return false, err
 	}
-	if r.copied != snapshotID {
+	if !slices.Contains(snapshotIDs, r.copied) {
 		return true, nil
 	}
 	r.copied = ""

@@ -121,7 +121,7 @@ func (c ClusterClient) ApplyReader(ctx context.Context, a agent.Agent, s agent.S
 }
 
 // DeleteReader implements provisioning.Readers.
-func (c ClusterClient) DeleteReader(ctx context.Context, a agent.Agent, snapshotID string) (bool, error) {
+func (c ClusterClient) DeleteReader(ctx context.Context, a agent.Agent, snapshotIDs []string) (bool, error) {
 	c = c.in(a.Cell)
 	err := c.applyReader(ctx, a, false)
 	if fault.Code(err) == provisioning.CodeNamespaceMissing {
@@ -133,11 +133,14 @@ func (c ClusterClient) DeleteReader(ctx context.Context, a agent.Agent, snapshot
 	var gone bool
 	err = c.call(ctx, a, "delete the copy of a snapshot", func() error {
 		n := c.Cluster.namespaces[a.ID]
-		if gone = n == nil || !slices.Contains(n.reader.copies, snapshotID); !gone {
-			n.reader.copies = slices.DeleteFunc(slices.Clone(n.reader.copies), func(id string) bool {
-				return id == snapshotID
-			})
+		if n == nil {
+			gone = true
+			return nil
 		}
+		left := slices.DeleteFunc(slices.Clone(n.reader.copies), func(id string) bool {
+			return slices.Contains(snapshotIDs, id)
+		})
+		gone, n.reader.copies = len(left) == len(n.reader.copies), left
 		return nil
 	})
 	return err == nil && gone, err // gone may still be written if the call failed: it happens late
