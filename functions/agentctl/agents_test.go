@@ -137,6 +137,7 @@ func TestErrors_SayWhatToDo(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	a.SetPlan(t, "org-small", plan.Hobby)
+	a.PutImages(t)
 	admin, small := a.admin(), a.as(functiontest.AdminToken("org-small"))
 	admin.run(t, "agents", "create", "twin").ok(t)
 	admin.run(t, "agents", "create", "twin").ok(t)
@@ -160,6 +161,10 @@ func TestErrors_SayWhatToDo(t *testing.T) {
 		{
 			as: small, args: "agents create second", code: agentctl.ExitNotAllowed,
 			say: []string{"hobby", "billing checkout"},
+		},
+		{
+			as: admin, args: "agents create x --image assistant", code: agentctl.ExitNotAllowed,
+			say: []string{"--plan starter", "agentctl billing plans"},
 		},
 		{as: admin, args: "agents get nothing", code: agentctl.ExitNotFound, say: []string{"agentctl agents list"}},
 		{

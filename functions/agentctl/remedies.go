@@ -50,6 +50,12 @@ func waitText(after time.Duration) string {
 
 // moneyRemedies explains a 402 from the limits that it mentions.
 func moneyRemedies(meta map[string]any) []string {
+	if size, ok := meta["resource_plan"].(string); ok && size != "" {
+		return []string{
+			"Choose a size that the image takes, such as: --plan " + size,
+			"The organization's plan must allow that size: agentctl billing plans",
+		}
+	}
 	var next []string
 	if limit, ok := meta["limit"].(string); ok {
 		next = append(next, fmt.Sprintf("The plan %v allows %s of %s, and %s are in use.",

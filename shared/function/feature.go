@@ -37,11 +37,8 @@ func (g Guard) checkFeature(ctx context.Context, r *Route, c identity.Caller) er
 		return nil
 	}
 	meta := map[string]any{"feature": r.Feature, "plan": o.Plan}
-	for _, p := range plan.All() {
-		if p.Has(r.Feature) {
-			meta["upgrade_to"] = p.ID
-			break
-		}
+	if smallest := plan.With(r.Feature); smallest != "" {
+		meta["upgrade_to"] = smallest
 	}
 	return fault.New(fault.Forbidden, "plan_feature_required",
 		"The %s plan does not include the %s feature. Upgrade the plan.",

@@ -182,7 +182,8 @@ func (s Set) Choose(w Wish) (Choice, error) {
 	}
 	if smallest, err := plan.Get(i.MinPlan); i.MinPlan != "" && (err != nil || !smallest.Fits(w.Plan)) {
 		return Choice{}, fault.New(fault.PaymentRequired, "image_plan_required",
-			"The image %s needs a resource plan of %s or larger; the agent has %s.", id, i.MinPlan, w.Plan.ID)
+			"The image %s needs a resource plan of %s or larger; the agent has %s.", id, i.MinPlan, w.Plan.ID).
+			WithMeta(map[string]any{"resource_plan": i.MinPlan, "current": w.Plan.ID})
 	}
 	return i.choice(v), nil
 }
@@ -197,7 +198,8 @@ func (s Set) custom(w Wish) (Choice, error) {
 		return Choice{}, invalid("a custom image is named by its digest: registry/repository@sha256:…")
 	case !w.Plan.Has(plan.CustomImages):
 		return Choice{}, fault.New(fault.PaymentRequired, "custom_images_required",
-			"Custom images need a resource plan with the feature custom_images; the agent has %s.", w.Plan.ID)
+			"Custom images need a resource plan with the feature custom_images; the agent has %s.", w.Plan.ID).
+			WithMeta(map[string]any{"resource_plan": plan.With(plan.CustomImages), "current": w.Plan.ID})
 	case !allowed && len(s.BuiltIn.Registries) == 0:
 		return Choice{}, invalid("this service allows no custom images")
 	case !allowed:

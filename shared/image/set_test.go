@@ -110,6 +110,7 @@ func TestSet_RefusesWhatNoAgentMayTake(t *testing.T) {
 		plan      plan.ID
 		want      fault.Kind
 		wantText  string
+		wantPlan  plan.ID
 	}{
 		"an unknown image":    {selection: "unknown", want: fault.Invalid, wantText: `no image "unknown"`},
 		"no name":             {selection: "@2", want: fault.Invalid, wantText: `no image ""`},
@@ -121,6 +122,7 @@ func TestSet_RefusesWhatNoAgentMayTake(t *testing.T) {
 		"the id of no entry":  {selection: image.CustomID, want: fault.Invalid, wantText: `no image "custom"`},
 		"a plan too small": {
 			selection: "assistant", plan: plan.Hobby, want: fault.PaymentRequired, wantText: "startup",
+			wantPlan: plan.Startup,
 		},
 		"a tag": {
 			selection: "registry.example.com/team/image:latest", want: fault.Invalid, wantText: "digest",
@@ -137,6 +139,7 @@ func TestSet_RefusesWhatNoAgentMayTake(t *testing.T) {
 		},
 		"a plan without": {
 			selection: reference("d"), plan: plan.Hobby, want: fault.PaymentRequired, wantText: "custom_images",
+			wantPlan: plan.Startup,
 		},
 		"another registry": {
 			selection: "evil." + reference("d"), want: fault.Invalid, wantText: "registry.example.com/team/",
@@ -160,6 +163,9 @@ func TestSet_RefusesWhatNoAgentMayTake(t *testing.T) {
 		if !errors.As(err, &f) || f.Kind != c.want || !strings.Contains(textOf(f), c.wantText) {
 			t.Errorf("%s: Choose(%q) = %+v, %v; want kind %v with %q", name, c.selection, got, err, c.want, c.wantText)
 			continue
+		}
+		if f.Meta["resource_plan"] != c.wantPlan && c.wantPlan != "" {
+			t.Errorf("%s: meta is %v, want the plan %s, which helps", name, f.Meta, c.wantPlan)
 		}
 		if c.want == fault.Invalid && !slices.Equal(f.Violations[0].Loc, []any{"body", "image"}) {
 			t.Errorf("%s: the violation is at %v, want body.image", name, f.Violations[0].Loc)

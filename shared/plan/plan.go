@@ -120,6 +120,16 @@ func (p Plan) StorageBytes() int64 { return p.StorageGiB << 30 }
 // Has reports whether the plan includes a feature.
 func (p Plan) Has(feature string) bool { return slices.Contains(p.Features, feature) }
 
+// With returns the smallest plan that has a feature, or "" if none has.
+func With(feature string) ID {
+	for _, p := range All() {
+		if p.Has(feature) {
+			return p.ID
+		}
+	}
+	return ""
+}
+
 // Next is the smallest plan above p, or "" when p is the largest.
 func (p Plan) Next() ID {
 	if all := load(); p.rank+1 < len(all) {
