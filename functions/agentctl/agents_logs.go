@@ -15,10 +15,17 @@ import (
 func (t *tool) agentLogs() *cobra.Command {
 	var params client.GetAgentLogsParams
 	var follow, timestamps bool
-	c := t.agentCommand("logs", "Print an agent's log", "GetAgentLogs",
+	var c *cobra.Command
+	c = t.agentCommand("logs", "Print an agent's log", "GetAgentLogs",
 		func(ctx context.Context, api *client.Client, a *client.Agent) error {
 			if t.output.kind == formatName {
 				return usagef("lines of a log have no names: use another --output")
+			}
+			if params.Tail == 0 && c.Flags().Changed("tail") {
+				if !follow {
+					return nil
+				}
+				params.Since = "1ns" // the API takes 0 for its default
 			}
 			lines := api.GetAgentLogs(ctx, a.ID, params)
 			if follow {
@@ -50,7 +57,7 @@ func (t *tool) agentLogs() *cobra.Command {
 		"  agentctl agents logs my-agent --previous=3\n" +
 		"  agentctl agents logs my-agent --since 10m -o json | jq -r 'select(.message | test(\"error\")) | .time'"
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print further lines as the agent writes them")
-	c.Flags().Int64Var(&params.Tail, "tail", 0, "print at most this many lines from the end (default 200)")
+	c.Flags().Int64Var(&params.Tail, "tail", 0, "print at most this many lines from the end (default 200); 0 is none")
 	c.Flags().StringVar(&params.Since, "since", "", "print lines since a `time` such as 10m or 2026-01-31T12:00:00Z")
 	previous := (*endedRun)(&params.Ended)
 	c.Flags().Var(previous, "previous", "print the log of the container before the last restart, or with --previous=`N` of "+

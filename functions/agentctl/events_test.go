@@ -98,6 +98,22 @@ func TestEvents_FollowPrintsALineForEachUntilCtrlC(t *testing.T) {
 	}
 }
 
+// TestLogs_PrintNoLineForATailOfNone has lines of the past and one of the future, which stands for one that comes later.
+func TestLogs_PrintNoLineForATailOfNone(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	id := a.RunningAgent(t, org, nil).ID
+	run := a.LogCell.Start(id)
+	run.Write(time.Now().Add(-time.Hour), "former")
+	run.Write(time.Now().Add(time.Hour), "later")
+	if got := a.admin().run(t, "agents", "logs", id, "--tail", "0").ok(t).Stdout; got != "" {
+		t.Errorf("--tail 0 prints %q, want no line", got)
+	}
+	if got := runUntil(t, a, "later", "agents", "logs", "-f", id, "--tail", "0").Stdout; got != "later\n" {
+		t.Errorf("-f --tail 0 prints %q, want only what comes later", got)
+	}
+}
+
 // TestFollow_EndsAlikeWithCtrlC wants the exit code that a shell reports for kubectl logs -f.
 func TestFollow_EndsAlikeWithCtrlC(t *testing.T) {
 	t.Parallel()
