@@ -61,7 +61,7 @@ func TestRoutes_RefuseWhatTheyMayOverlookOfDryRun(t *testing.T) {
 		"dry_run[]=true", "dry_run%5B%5D=true", "%20dry_run=true", "dry_run=true&dry_run=true", "a=b;dry_run=true",
 		"dry_run=true&dryRun=false", "dry_run=maybe", "dry_run", "dry_run=", "--dry-run", "%64ry_ru%6E=",
 		"dry_run%3Dtrue", "dry%255Frun=true", "a=b?dry_run=true", "?dry_run=true", "dry_run:true", "dry_run[0]=true",
-		"dry_run=%zz", "%zz&DRY_RUN=1", "dry_run=true%26dry_run=false",
+		"dry_run=%zz", "dry_run%zz=true", "%zz&DRY_RUN=1", "dry_run=true%26dry_run=false",
 	}
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		if !r.Mutates() {

@@ -286,6 +286,10 @@ func TestValidation_LocatesEveryViolation(t *testing.T) {
 			method: "GET", path: "/agents?name=%ff", body: "", status: 422,
 			want: []string{"string_unicode [query name]"},
 		},
+		"a filter that is no query": {
+			method: "GET", path: "/agents?status=50%", body: "", status: 422,
+			want: []string{"value_error [query]"},
+		},
 		"two values": {
 			method: "POST", path: "/agents", body: `{} {}`, status: 422,
 			want: []string{"json_invalid [body 4]"},

@@ -45,7 +45,10 @@ func (r *Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	query := req.URL.Query()
+	query, unread := url.ParseQuery(req.URL.RawQuery)
+	if unread != nil && (r.Mutates() || schema.description.Properties["query"] != nil) {
+		found = append(found, fault.ValueError([]any{"query"}, unreadQuery))
+	}
 	for _, part := range []struct {
 		name string
 		get  func(name string) (string, bool)
@@ -71,6 +74,10 @@ func (r *Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error)
 	}
 	return json.Marshal(document)
 }
+
+// unreadQuery is the violation of a query with a pair that its parser drops. The pair may be dry_run, or the filter of a
+// list: without it, the call would do more than the client asked for.
+const unreadQuery = "the query cannot be read: write % as %25 and ; as %3B in names and values"
 
 // prune removes the properties that the schema does not name. The API ignores them, but Go's decoder matches names
 // case-insensitively and would read "Name" into name. It runs before validation: checks may decode parts of the body,
