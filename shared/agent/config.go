@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -43,7 +44,7 @@ func clientKeys(config map[string]any) map[string]any {
 func ConfigViolations(config map[string]any) []fault.Violation {
 	var found []fault.Violation
 	loc, own := []any{"body", "config"}, clientKeys(config)
-	if b, err := json.Marshal(own); err == nil && len(b) > MaxConfigBytes {
+	if b, err := ClientConfig(own); err == nil && len(b) > MaxConfigBytes {
 		found = append(found, fault.ValueError(loc,
 			fmt.Sprintf("config must not exceed %d bytes as JSON", MaxConfigBytes)))
 	}
@@ -54,9 +55,14 @@ func ConfigViolations(config map[string]any) []fault.Violation {
 	return found
 }
 
-// ClientConfig encodes a client's config for the record, without the reserved keys.
+// ClientConfig encodes a client's config for the record, without the reserved keys. Signs of HTML have one byte, as in
+// what the client sends and gets.
 func ClientConfig(config map[string]any) (json.RawMessage, error) {
-	return json.Marshal(clientKeys(config))
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(clientKeys(config))
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // hasConfig reports whether a config has any of the client's keys.

@@ -55,7 +55,7 @@ func TestConfigViolations_CountTheClientsKeysOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Repeat("x", agent.MaxConfigBytes-len(b))
+	text := strings.Repeat("<", agent.MaxConfigBytes-len(b))
 	config["text"] = text
 	config["provisioning_stages"] = []any{map[string]any{"name": "route", "deep": deep}}
 	if found := agent.ConfigViolations(config); len(found) > 0 {
@@ -64,6 +64,15 @@ func TestConfigViolations_CountTheClientsKeysOnly(t *testing.T) {
 	a := in(agent.Running)
 	if err := a.Apply(agent.Patch{Config: config}, at(1)); err != nil || len(a.Config) != agent.MaxConfigBytes {
 		t.Errorf("the agent has %d bytes (%v), want %d", len(a.Config), err, agent.MaxConfigBytes)
+	}
+	former := a
+	if former.Config, err = json.Marshal(map[string]any{"deep": deep, "text": text}); err != nil {
+		t.Fatal(err)
+	}
+	generation := former.Generation
+	if err := former.Apply(agent.Patch{Config: config}, at(1)); err != nil || former.Generation != generation {
+		t.Errorf("the generation %d becomes %d (%v), want the same for what a former release wrote with escapes",
+			generation, former.Generation, err)
 	}
 	config["text"] = text + "x"
 	if found := agent.ConfigViolations(config); len(found) != 1 {

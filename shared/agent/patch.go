@@ -235,11 +235,19 @@ func (a Agent) mergeConfig(patch map[string]any) (json.RawMessage, error) {
 	if err := d.Decode(&own); err != nil && len(a.Config) > 0 {
 		return nil, fmt.Errorf("the stored config of agent %s is not a JSON object: %w", a.ID, err)
 	}
+	former, err := ClientConfig(own)
+	if err != nil {
+		return nil, err
+	}
 	merged, _ := mergePatch(own, patch).(map[string]any)
 	if found := ConfigViolations(merged); len(found) > 0 {
 		return nil, fault.Validation(found...)
 	}
-	return ClientConfig(merged)
+	config, err := ClientConfig(merged)
+	if bytes.Equal(config, former) {
+		return a.Config, err // a former release wrote the same in another way
+	}
+	return config, err
 }
 
 // mergePatch implements RFC 7396, section 2.
