@@ -38,7 +38,8 @@ func requestErrors() map[fault.Kind]errorResponse {
 			example: identity.InvalidToken(),
 		},
 		fault.PaymentRequired: {
-			text: "The plan's capacity or that of all free plans is exhausted, or a payment is due. `meta` names the limit.",
+			text: "The plan's capacity or that of all free plans is exhausted, or a payment is due. `meta` names the limit, " +
+				"or in `resource_plan` the smallest size whose agents may run the image.",
 			example: fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
 				"The starter plan's limit for agents is reached. Delete an agent or upgrade the plan.").
 				WithMeta(map[string]any{

@@ -113,6 +113,9 @@ func explain(r function.Route, in input) string {
 	if r.OwnKey {
 		said += " The agent itself may call this, too, with its own API key."
 	}
+	if r.KeyItself != "" {
+		said += " An API key may call this on itself, whatever its role is."
+	}
 	if in.body != nil {
 		limit := r.BodyLimit
 		if limit == 0 {

@@ -118,10 +118,11 @@ type revokeAPIKeyInput struct {
 func RevokeAPIKey(keys apikey.Store) function.Route {
 	return function.Route{
 		Name: "RevokeAPIKey", Method: http.MethodDelete, Path: "/api/v1/api-keys/{key_id}",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.NudgeWebhooks},
+		Access: function.Admin, KeyItself: "key_id", Needs: []function.Need{function.Firestore, function.NudgeWebhooks},
 		Status: http.StatusNoContent, Summary: "Revoke an API key",
 		Handle: function.Handle(func(ctx context.Context, in revokeAPIKeyInput) (function.None, error) {
-			if in.Query.Descendants {
+			// A key without the role admin has created none, so it ends itself alone.
+			if in.Query.Descendants && call.From(ctx).Caller.Admin() {
 				return function.None{}, keys.RevokeWithDescendants(ctx, string(in.Path.KeyID))
 			}
 			return function.None{}, keys.Revoke(ctx, string(in.Path.KeyID))

@@ -2,6 +2,7 @@ package organizations_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -221,4 +222,24 @@ func TestRevokeAPIKey_EndsAKeyImmediately(t *testing.T) {
 	b.Call(t, organizations.ListAPIKeys(b.Keys), functiontest.WithToken(secret)).
 		Want(t, http.StatusUnauthorized, "invalid_token")
 	revoke(functiontest.AsAdmin("org-1"), id).Want(t, http.StatusNotFound, "api_key_not_found")
+}
+
+// TestRevokeAPIKey_EndsTheKeyThatAsks lets whoever finds a leaked key end it, whatever its role is.
+func TestRevokeAPIKey_EndsTheKeyThatAsks(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	other, _ := b.CreateMemberKey(t, "org-1")
+	admin, adminSecret := b.CreateKey(t, "org-1")
+	member, memberSecret := b.CreateMemberKey(t, "org-1")
+	revoke := func(secret, id string) functiontest.Response {
+		return b.Call(t, organizations.RevokeAPIKey(b.Keys), functiontest.WithToken(secret),
+			functiontest.Path("key_id", id), functiontest.Query(url.Values{"descendants": {"true"}}))
+	}
+	revoke(memberSecret, other).Want(t, http.StatusForbidden, "role_required")
+	revoke(memberSecret, member).Want(t, http.StatusNoContent, "")
+	revoke(memberSecret, member).Want(t, http.StatusUnauthorized, "invalid_token")
+	revoke(adminSecret, admin).Want(t, http.StatusNoContent, "")
+	if left := listAPIKeys(t, b, functiontest.AsAdmin("org-1")); len(left) != 1 || left[0].ID != other {
+		t.Errorf("the keys %+v are left, want only %s", left, other)
+	}
 }

@@ -59,7 +59,7 @@ func (g Guard) admit(c *call.Call, r *Route, w http.ResponseWriter, req *http.Re
 	if c.Caller, c.Fetched, err = g.authenticate(c.Request, r, req); err != nil {
 		return nil, err
 	}
-	if err := r.check(c.Caller); err != nil {
+	if err := r.check(c.Caller, req); err != nil {
 		return nil, g.countRefusal(r, c.Caller, err)
 	}
 	settle, err := g.countCall(c, r, w, req)
@@ -107,8 +107,9 @@ func (g Guard) authenticate(facts audit.Request, r *Route, req *http.Request) (i
 }
 
 // check returns Forbidden unless the caller may call the route. An agent was only identified if it may.
-func (r *Route) check(c identity.Caller) error {
-	if c.Type == identity.Agent {
+func (r *Route) check(c identity.Caller, req *http.Request) error {
+	if c.Type == identity.Agent ||
+		c.Type == identity.APIKey && r.KeyItself != "" && c.ID == req.PathValue(r.KeyItself) {
 		return nil
 	}
 	return r.Access.check(c)

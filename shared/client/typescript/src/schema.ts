@@ -3154,7 +3154,10 @@ export interface operations {
       200: { content: { "application/json": Credentials } };
     };
   };
-  /** Revoke an API key. Requires the role `admin`, of a session or of an API key. */
+  /**
+   * Revoke an API key. Requires the role `admin`, of a session or of an API key. An API key may call this on itself,
+   * whatever its role is.
+   */
   RevokeAPIKey: {
     parameters: {
       header?: {

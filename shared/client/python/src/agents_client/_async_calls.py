@@ -1689,7 +1689,8 @@ class AsyncCalls(AsyncBase):
     ) -> None:
         """Revoke an API key.
 
-        Requires the role `admin`, of a session or of an API key.
+        Requires the role `admin`, of a session or of an API key. An API key may call this on itself, whatever its
+        role is.
 
         Args:
             descendants: Also revoke the keys that were created with this key, with those keys, and so on. The key
