@@ -101,12 +101,16 @@ func pause(attempt int, err error) time.Duration {
 	return longest/2 + rand.N(longest/2+1)
 }
 
-// retryAfter returns the time in the header Retry-After, in seconds or as a date; 0 if there is none.
+// retryAfter returns the time in the header Retry-After, in seconds or as a date; 0 if there is none. A date is that of
+// the server's clock, which the header Date shows.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := h.Get("Retry-After")
 	// A number that is out of range is returned as the greatest one.
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second
+	}
+	if sent, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = sent
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return max(at.Sub(now), 0)

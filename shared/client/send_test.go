@@ -23,7 +23,8 @@ const agentJSON = `{"id": "a", "status": "hibernating", "config": {"own": {"x": 
 // answer is one step of a schedule: how the server answers one request. The zero value is a success.
 type answer struct {
 	status     int
-	retryAfter string // "date" is a date in 10 seconds
+	retryAfter string        // "date" is a date in 10 seconds
+	ahead      time.Duration // of the server's clock
 	location   string
 	next       string // the cursor of the next page
 	body       string
@@ -51,9 +52,11 @@ func (s *schedule) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.body == "" && a.status < 300 {
 		a.body = agentJSON
 	}
+	now := time.Now().Add(a.ahead)
 	if a.retryAfter == "date" {
-		a.retryAfter = time.Now().Add(10 * time.Second).UTC().Format(http.TimeFormat)
+		a.retryAfter = now.Add(10 * time.Second).UTC().Format(http.TimeFormat)
 	}
+	w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
 	for name, value := range map[string]string{
 		"Retry-After": a.retryAfter, "Location": a.location, "X-Next-Cursor": a.next,
 	} {
@@ -119,18 +122,22 @@ func TestSend_Schedules(t *testing.T) {
 		wantError string // a part; empty is a success
 		wantTook  time.Duration
 	}{
-		"success":                 {given: []answer{{}}, wantCalls: 1},
-		"gzip":                    {given: []answer{{fault: "gzip"}}, wantCalls: 1},
-		"lost before the answer":  {given: []answer{{fault: "lost"}, {}}, wantCalls: 2},
-		"lost in the answer":      {given: []answer{{fault: "broken off"}, {}}, wantCalls: 2},
-		"lost in an error":        {given: []answer{{status: 503, fault: "broken off"}, {}}, wantCalls: 2},
-		"silence":                 {given: []answer{{fault: "silent"}, {}}, wantCalls: 2, wantTook: 2 * time.Minute},
-		"lost always":             {given: []answer{{fault: "lost"}}, wantCalls: 5, wantError: "EOF"},
-		"busy, then not":          {given: []answer{busy, busy, {}}, wantCalls: 3},
-		"busy always":             {given: []answer{busy}, wantCalls: 5, wantError: "503 cluster_unavailable"},
-		"one attempt":             {given: []answer{busy}, attempts: 1, wantCalls: 1, wantError: "It failed."},
-		"Retry-After":             {given: []answer{late("4"), {}}, wantCalls: 2, wantTook: 4 * time.Second},
-		"Retry-After as a date":   {given: []answer{late("date"), {}}, wantCalls: 2, wantTook: 9 * time.Second},
+		"success":                {given: []answer{{}}, wantCalls: 1},
+		"gzip":                   {given: []answer{{fault: "gzip"}}, wantCalls: 1},
+		"lost before the answer": {given: []answer{{fault: "lost"}, {}}, wantCalls: 2},
+		"lost in the answer":     {given: []answer{{fault: "broken off"}, {}}, wantCalls: 2},
+		"lost in an error":       {given: []answer{{status: 503, fault: "broken off"}, {}}, wantCalls: 2},
+		"silence":                {given: []answer{{fault: "silent"}, {}}, wantCalls: 2, wantTook: 2 * time.Minute},
+		"lost always":            {given: []answer{{fault: "lost"}}, wantCalls: 5, wantError: "EOF"},
+		"busy, then not":         {given: []answer{busy, busy, {}}, wantCalls: 3},
+		"busy always":            {given: []answer{busy}, wantCalls: 5, wantError: "503 cluster_unavailable"},
+		"one attempt":            {given: []answer{busy}, attempts: 1, wantCalls: 1, wantError: "It failed."},
+		"Retry-After":            {given: []answer{late("4"), {}}, wantCalls: 2, wantTook: 4 * time.Second},
+		"Retry-After as a date":  {given: []answer{late("date"), {}}, wantCalls: 2, wantTook: 9 * time.Second},
+		"Retry-After as a date of a clock that is ahead": {
+			given: []answer{{status: 503, retryAfter: "date", ahead: time.Hour, body: problem("busy")}, {}}, wantCalls: 2,
+			wantTook: 9 * time.Second,
+		},
 		"Retry-After in the past": {given: []answer{late("Fri, 01 Jan 1999 00:00:00 GMT"), {}}, wantCalls: 2},
 		"negative Retry-After":    {given: []answer{late("-5"), {}}, wantCalls: 2},
 		"long Retry-After":        {given: []answer{late("61")}, wantCalls: 1, wantError: "503 busy"},

@@ -100,7 +100,7 @@ class Response:
         self._handler.close_connection = True
 
     def _head(self, status: int, headers: Mapping[str, str]) -> None:
-        self._handler.send_response(status)
+        (self._handler.send_response_only if "Date" in headers else self._handler.send_response)(status)
         for name, value in headers.items():
             self._handler.send_header(name, value)
         self._handler.end_headers()

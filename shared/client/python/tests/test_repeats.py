@@ -203,6 +203,13 @@ class RepeatTest(ClientTest):
         f.client.get_me()
         self.assertTrue(1 < f.pauses[0] <= 37.5, f.pauses)
 
+    def test_retry_after_as_a_date_is_of_the_servers_clock(self) -> None:
+        sent, at = (email.utils.formatdate(time.time() + ahead, usegmt=True) for ahead in (3600, 3630))
+        late = {"Date": sent, "Retry-After": at}
+        f = self.serve(lambda r, n, _: r.problem(503, "later", late) if n < 2 else r.json(200, {}))
+        f.client.get_me()
+        self.assertTrue(1 < f.pauses[0] <= 38.75, f.pauses)
+
     def test_a_long_retry_after_is_not_waited_for(self) -> None:
         f = self.serve(lambda r, *_: r.problem(429, "rate_limited", {"Retry-After": "61"}))
         with self.assertRaises(APIError) as caught:

@@ -96,14 +96,18 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof APIError && error.status === 404 && error.code !== "";
 }
 
-/** Returns the header Retry-After in seconds, also if it is a date; 0 if there is none. */
+/**
+ * Returns the header Retry-After in seconds, also if it is a date; 0 if there is none. A date is that of the server's
+ * clock, which the header Date shows. Browsers may hide it.
+ */
 export function retryAfter(headers: Headers): number {
   const value = headers.get("Retry-After") ?? "";
   if (/^\d{1,9}$/.test(value)) {
     return Number(value);
   }
   const at = Date.parse(value);
-  return Number.isNaN(at) ? 0 : Math.max(at - Date.now(), 0) / 1000;
+  const sent = Date.parse(headers.get("Date") ?? "");
+  return Number.isNaN(at) ? 0 : Math.max(at - (Number.isNaN(sent) ? Date.now() : sent), 0) / 1000;
 }
 
 // Browsers hide the status of a redirect that is not followed.

@@ -150,6 +150,12 @@ test("Retry-After may be a date, and a long one is not waited for", async (t) =>
   );
   await soon.client.GET("/api/v1/me");
   assert.ok(Number(soon.pauses[0]) > 1000 && Number(soon.pauses[0]) <= 37_500, `paused ${soon.pauses[0]}`);
+  const [sent, later] = [3_600_000, 3_630_000].map((ahead) => new Date(Date.now() + ahead).toUTCString());
+  const skewed = await serve(t, (response, n) =>
+    n < 2 ? problem(response, 503, "later", { Date: sent!, "Retry-After": later! }) : json(response, 200, {}),
+  );
+  await skewed.client.GET("/api/v1/me");
+  assert.ok(Number(skewed.pauses[0]) > 1000 && Number(skewed.pauses[0]) <= 38_750, `paused ${skewed.pauses[0]}`);
   const late = await serve(t, (response) => problem(response, 429, "rate_limited", { "Retry-After": "61" }));
   await assert.rejects(late.client.GET("/api/v1/me"), { retryAfter: 61 });
   assert.equal(late.seen.length, 1);

@@ -157,12 +157,23 @@ def _unknown(status: int) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Returns the header Retry-After in seconds, also if it is a date; 0 if there is none."""
+    """Returns the header Retry-After in seconds, also if it is a date; 0 if there is none.
+
+    A date is that of the server's clock, which the header Date shows.
+    """
     value = headers.get("Retry-After") or ""
     if re.fullmatch(r"[0-9]{1,9}", value):
         return int(value)
     try:
-        at = email.utils.parsedate_to_datetime(value)
-        return max(at.timestamp() - time.time(), 0)
+        at = _date(value)
     except (TypeError, ValueError, OverflowError):
         return 0
+    try:
+        sent = _date(headers.get("Date") or "")
+    except (TypeError, ValueError, OverflowError):
+        sent = time.time()
+    return max(at - sent, 0)
+
+
+def _date(text: str) -> float:
+    return email.utils.parsedate_to_datetime(text).timestamp()
