@@ -97,3 +97,58 @@ func TestOpenSession_TriesAgainAfterARefusal(t *testing.T) {
 		})
 	}
 }
+
+// TestSession_EndsWithItsConnection watches the connection to an API that is gone without a word, and to one that
+// answers.
+func TestSession_EndsWithItsConnection(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		isDead   bool
+		patience time.Duration
+	}{
+		"dead":  {isDead: true, patience: 10 * time.Millisecond},
+		"alive": {patience: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				pings := make(chan bool, 3)
+				conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+					Subprotocols:   []string{channel.Protocol},
+					OnPingReceived: func(context.Context, []byte) bool { pings <- true; return true },
+				})
+				if err != nil {
+					return
+				}
+				defer conn.CloseNow() //nolint:errcheck // nothing depends on it
+				if c.isDead {
+					<-ctx.Done()
+					return
+				}
+				conn.CloseRead(ctx)
+				for range cap(pings) {
+					<-pings
+				}
+				_ = conn.Write(ctx, websocket.MessageBinary, append([]byte{byte(channel.Status)}, `{"status":"Success"}`...))
+			}))
+			t.Cleanup(server.Close)
+			api, err := client.New(server.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := openSession(ctx, api, "a", client.TerminalParams{}, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go s.watch(ctx, time.Millisecond, c.patience)
+			input, write := io.Pipe()
+			defer write.Close() //nolint:errcheck // nothing depends on it
+			err = s.run(ctx, input, io.Discard, io.Discard)
+			if (err != nil) != c.isDead || ctx.Err() != nil {
+				t.Errorf("the session ends with %v (%v), want an error only of a dead connection", err, ctx.Err())
+			}
+		})
+	}
+}

@@ -55,6 +55,9 @@ func (t *tool) runTerminal(ctx context.Context, api *client.Client, agentID stri
 		}
 		defer term.Restore(int(in.Fd()), before) //nolint:errcheck // there is nothing else to do
 		defer s.followSize(ctx, in)()
+		watching, stop := context.WithCancel(ctx)
+		defer stop()
+		go s.watch(watching, pingPause, pingPatience)
 	}
 	return s.run(ctx, t.app.Stdin, t.app.Stdout, t.app.Stderr)
 }
@@ -76,6 +79,13 @@ const (
 	sessionAttempts = 5
 	sessionPause    = 200 * time.Millisecond
 	longestPause    = time.Minute
+)
+
+// How often a terminal asks whether its connection is alive, and how long the API may take to answer. It answers nothing
+// while a program takes no input.
+const (
+	pingPause    = 30 * time.Second
+	pingPatience = 90 * time.Second
 )
 
 // openSession starts a command. It tries again after a refusal that passes: the API has started no command then.
@@ -177,6 +187,23 @@ func (s *session) run(ctx context.Context, input io.Reader, output, errs io.Writ
 		}
 		if _, err := to.Write(f.Data); err != nil {
 			return err
+		}
+	}
+}
+
+// watch ends a session whose connection is dead, as after the sleep of a laptop. Without it, a terminal whose user types
+// stands still until the system gives the connection up, which takes 15 minutes.
+func (s *session) watch(ctx context.Context, every, patience time.Duration) {
+	for alive := time.Now(); pause(ctx, every) == nil; {
+		answered, cancel := context.WithTimeout(ctx, patience)
+		err := s.Ping(answered)
+		cancel()
+		switch {
+		case err == nil:
+			alive = time.Now()
+		case time.Since(alive) > patience: // a ping also fails while much input is on its way
+			_ = s.CloseNow()
+			return
 		}
 	}
 }
