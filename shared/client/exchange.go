@@ -16,6 +16,9 @@ import (
 // says how long it may take, see held, or its call does.
 const patience = 2 * time.Minute
 
+// longestSilence is more than an answer is silent that goes on to arrive: the API ends most within 10 minutes.
+const longestSilence = 11 * time.Minute
+
 // held is a body that says how long the API may hold its request.
 type held interface{ held() time.Duration }
 
@@ -24,6 +27,12 @@ type errNoAnswer struct{ patience time.Duration }
 
 // Error implements error.
 func (e errNoAnswer) Error() string { return fmt.Sprintf("no answer within %s", e.patience) }
+
+// errSilent is the cause of an answer that broke off because nothing more of it arrived.
+type errSilent struct{}
+
+// Error implements error.
+func (errSilent) Error() string { return fmt.Sprintf("nothing arrived for %s", longestSilence) }
 
 // once sends a request once, and again if the token had to be replaced. An answer that is no success is an *Error.
 func (c *Client) once(ctx context.Context, q *request) (*http.Response, error) {
@@ -99,7 +108,7 @@ func (c *Client) exchange(ctx context.Context, q *request, token string) (*http.
 		cancel(nil)
 		return nil, err
 	}
-	res.Body = &answerBody{ReadCloser: res.Body, request: q, cancel: cancel}
+	res.Body = &answerBody{ReadCloser: res.Body, request: q, context: ctx, cancel: cancel}
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
 		if q.answered != nil {
 			*q.answered = res.Header
@@ -125,13 +134,19 @@ func withCause(ctx context.Context, err error) error {
 type answerBody struct {
 	io.ReadCloser
 	request *request
+	context context.Context //nolint:containedctx // that of the request
 	cancel  context.CancelCauseFunc
 }
 
 // Read implements io.Reader. A connection that is lost in the answer is the same kind of error as one that is lost
-// before it.
+// before it, also if it is lost without a word.
 func (b *answerBody) Read(p []byte) (int, error) {
+	dead := time.AfterFunc(longestSilence, func() { b.cancel(errSilent{}) })
 	n, err := b.ReadCloser.Read(p)
+	dead.Stop()
+	if cause, isSilent := context.Cause(b.context).(errSilent); err != nil && isSilent { //nolint:errorlint // see withCause
+		err = cause
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = &url.Error{Op: b.request.method, URL: b.request.target, Err: fmt.Errorf("the answer broke off: %w", err)}
 	}

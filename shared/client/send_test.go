@@ -30,7 +30,7 @@ type answer struct {
 	body       string
 	// after is when the answer comes.
 	after time.Duration
-	// fault is what goes wrong: lost, broken off, silent, endless. gzip is none.
+	// fault is what goes wrong: lost, broken off, silent, half, endless. gzip is none.
 	fault string
 }
 
@@ -90,6 +90,10 @@ func (s *schedule) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.CopyN(w, zeros{}, 65<<20)
 	default:
 		_, _ = io.WriteString(w, a.body)
+	}
+	if a.fault == "half" {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
 	}
 	if a.fault == "broken off" {
 		_ = http.NewResponseController(w).Flush()
@@ -393,6 +397,43 @@ func TestExec_WaitsForItsCommand(t *testing.T) {
 					t.Errorf("ExecInAgent = %v, %v, want the command's end", out, err)
 				}
 				s.check(t, c.wantCalls)
+			})
+		})
+	}
+}
+
+// TestStreams_EndAfterALongSilence reads answers whose rest never arrives, through a proxy that is alive. The reader
+// itself may take its time.
+func TestStreams_EndAfterALongSilence(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]func(ctx context.Context, c *client.Client) error{
+		"lines": func(ctx context.Context, c *client.Client) error {
+			for _, err := range c.GetAgentLogs(ctx, "a", client.GetAgentLogsParams{}) {
+				if err != nil {
+					return err
+				}
+				time.Sleep(time.Hour)
+			}
+			return nil
+		},
+		"a file": func(ctx context.Context, c *client.Client) error {
+			file, err := c.GetAgentFile(ctx, "a", "/data/x")
+			if err == nil {
+				_, err = io.Copy(io.Discard, file)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+				defer cancel()
+				s := &schedule{answers: []answer{{body: "{}\n", fault: "half"}}}
+				err := read(ctx, serve(t, s))
+				if err == nil || !strings.Contains(err.Error(), "nothing arrived for 11m0s") || ctx.Err() != nil {
+					t.Errorf("the answer ends with %v (%v), want the time that it was silent", err, ctx.Err())
+				}
 			})
 		})
 	}
