@@ -75,6 +75,26 @@ func TestDryRun_IsThereOnce(t *testing.T) {
 	}
 }
 
+// TestArguments_AreNotSentAsOtherTexts sends what decodes to another text, also where no rehearsal is possible.
+func TestArguments_AreNotSentAsOtherTexts(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.RunningAgent(t, org, nil)
+	token := map[string]string{"Authorization": "Bearer " + functiontest.AdminToken(org)}
+	for tool, text := range map[string]string{
+		"update_agent": `"name": "a\ud800b"`, "run_command": `"command": ["echo", "\udc00"]`,
+	} {
+		res := s.post(t, http.MethodPost, `{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "`+tool+
+			`", "arguments": {"agent_id": "`+a.ID+`", `+text+`}}}`, token)
+		if !strings.Contains(res.Body.String(), "halves of characters") {
+			t.Errorf("%s with half of a character: got %s, want invalid_arguments", tool, res.Body)
+		}
+	}
+	if got := s.Agent(t, a.ID).Name; got != a.Name {
+		t.Errorf("the agent's name is %q, want %q", got, a.Name)
+	}
+}
+
 // TestList_IsWholeForEveryVersionAndID lists the tools as clients of all versions of the protocol do. A version of 2026
 // needs the facts about the client in each message, and its answers have more fields.
 func TestList_IsWholeForEveryVersionAndID(t *testing.T) {

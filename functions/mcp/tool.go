@@ -236,6 +236,9 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 
 // prepare reads the arguments of a tool, and whether the call is a rehearsal.
 func prepare[In any](c *call, t tool, arguments json.RawMessage, required []string) (in In, err error) {
+	if function.HasHalf(arguments) { // which would be sent as another text
+		return in, invalid("arguments", "The text must not have halves of characters")
+	}
 	if t.rehearses() {
 		var rehearse bool
 		if arguments, rehearse, err = takeDryRun(arguments); err != nil {

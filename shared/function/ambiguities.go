@@ -46,7 +46,7 @@ func ambiguities(body []byte) []Violation {
 			current.index++
 		}
 		current.awaitsValue = isKey
-		half := strings.ContainsRune(text, utf8.RuneError) && hasHalf(body[began:d.InputOffset()])
+		half := strings.ContainsRune(text, utf8.RuneError) && HasHalf(body[began:d.InputOffset()])
 		if (repeated || half) && !found.full() {
 			why := duplicateKeyText
 			if half {
@@ -63,8 +63,8 @@ func ambiguities(body []byte) []Violation {
 	}
 }
 
-// hasHalf reports whether a JSON text has an escaped surrogate without the other one of its pair.
-func hasHalf(text []byte) bool {
+// HasHalf reports whether valid JSON has an escaped surrogate without the other one of its pair.
+func HasHalf(text []byte) bool {
 	var first rune
 	for len(text) > 0 {
 		size, c := 1, rune(0)
