@@ -81,8 +81,8 @@ const (
 	longestPause    = time.Minute
 )
 
-// How often a terminal asks whether its connection is alive, and how long the API may take to answer. It answers nothing
-// while a program takes no input.
+// How often a terminal asks whether its connection is alive, and how long the API may take to answer. It is
+// silent while a program takes no input.
 const (
 	pingPause    = 30 * time.Second
 	pingPatience = 90 * time.Second
@@ -191,8 +191,8 @@ func (s *session) run(ctx context.Context, input io.Reader, output, errs io.Writ
 	}
 }
 
-// watch ends a session whose connection is dead, as after the sleep of a laptop. Without it, a terminal whose user types
-// stands still until the system gives the connection up, which takes 15 minutes.
+// watch ends a session whose connection is dead, as after the sleep of a laptop. Without it, a terminal whose user
+// types stands still until the system gives the connection up, which takes 15 minutes.
 func (s *session) watch(ctx context.Context, every, patience time.Duration) {
 	for alive := time.Now(); pause(ctx, every) == nil; {
 		answered, cancel := context.WithTimeout(ctx, patience)

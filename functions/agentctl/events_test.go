@@ -98,7 +98,8 @@ func TestEvents_FollowPrintsALineForEachUntilCtrlC(t *testing.T) {
 	}
 }
 
-// TestLogs_PrintNoLineForATailOfNone has lines of the past and one of the future, which stands for one that comes later.
+// TestLogs_PrintNoLineForATailOfNone has a line of the past and one of the future, which stands for one that is written
+// later.
 func TestLogs_PrintNoLineForATailOfNone(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

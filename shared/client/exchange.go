@@ -144,7 +144,8 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	dead := time.AfterFunc(longestSilence, func() { b.cancel(errSilent{}) })
 	n, err := b.ReadCloser.Read(p)
 	dead.Stop()
-	if cause, isSilent := context.Cause(b.context).(errSilent); err != nil && isSilent { //nolint:errorlint // see withCause
+	cause, isSilent := context.Cause(b.context).(errSilent) //nolint:errorlint // the cause is the value itself
+	if err != nil && isSilent {
 		err = cause
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -139,8 +139,8 @@ func TestSend_Schedules(t *testing.T) {
 		"Retry-After":            {given: []answer{late("4"), {}}, wantCalls: 2, wantTook: 4 * time.Second},
 		"Retry-After as a date":  {given: []answer{late("date"), {}}, wantCalls: 2, wantTook: 9 * time.Second},
 		"Retry-After as a date of a clock that is ahead": {
-			given: []answer{{status: 503, retryAfter: "date", ahead: time.Hour, body: problem("busy")}, {}}, wantCalls: 2,
-			wantTook: 9 * time.Second,
+			given:     []answer{{status: 503, retryAfter: "date", ahead: time.Hour, body: problem("busy")}, {}},
+			wantCalls: 2, wantTook: 9 * time.Second,
 		},
 		"Retry-After in the past": {given: []answer{late("Fri, 01 Jan 1999 00:00:00 GMT"), {}}, wantCalls: 2},
 		"negative Retry-After":    {given: []answer{late("-5"), {}}, wantCalls: 2},
@@ -412,7 +412,7 @@ func TestStreams_EndAfterALongSilence(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				time.Sleep(time.Hour)
+				<-time.After(time.Hour)
 			}
 			return nil
 		},
