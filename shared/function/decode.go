@@ -75,8 +75,8 @@ func (r *Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error)
 	return json.Marshal(document)
 }
 
-// unreadQuery is the violation of a query with a pair that its parser drops. The pair may be dry_run, or the filter of a
-// list: without it, the call would do more than the client asked for.
+// unreadQuery is the violation of a query with a pair that its parser drops. The pair may be dry_run, or the filter of
+// a list: without it, the call would do more than the client asked for.
 const unreadQuery = "the query cannot be read: write % as %25 and ; as %3B in names and values"
 
 // prune removes the properties that the schema does not name. The API ignores them, but Go's decoder matches names

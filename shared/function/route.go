@@ -118,8 +118,8 @@ type Route struct {
 	Home bool
 	// OwnKey is for a route of one agent that the agent itself may call, too, with its own API key.
 	OwnKey bool
-	// KeyItself is the path parameter that names an API key, for a route that a key may call on itself whatever its role
-	// is; empty for other routes.
+	// KeyItself is the path parameter that names an API key, for a route that a key may call on itself whatever its
+	// role is; empty for other routes.
 	KeyItself string
 	// Deprecated announces the route's removal; nil for a route that stays.
 	Deprecated *Deprecation
