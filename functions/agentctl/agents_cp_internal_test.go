@@ -131,7 +131,8 @@ func TestSession_EndsWithItsConnection(t *testing.T) {
 				for range cap(pings) {
 					<-pings
 				}
-				_ = conn.Write(ctx, websocket.MessageBinary, append([]byte{byte(channel.Status)}, `{"status":"Success"}`...))
+				status := append([]byte{byte(channel.Status)}, `{"status":"Success"}`...)
+				_ = conn.Write(ctx, websocket.MessageBinary, status)
 			}))
 			t.Cleanup(server.Close)
 			api, err := client.New(server.URL, nil)
