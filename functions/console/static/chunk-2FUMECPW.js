@@ -1,0 +1,1 @@
+import{r as o}from"./chunk-2J3GIRCY.js";import{n as e}from"./chunk-2D6M3ZNC.js";function r({tone:t,icon:n,text:a}){return e("span",{class:`badge tone-${t}`,children:[e(o,{name:n,turning:n==="busy"}),a]})}export{r as a};

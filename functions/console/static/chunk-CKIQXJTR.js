@@ -1,1 +1,0 @@
-import{W as s}from"./chunk-EYZXR7DN.js";var a=e=>`/api/v1/agents/${encodeURIComponent(e)}`,i=(e,t,n={})=>s(t===""?["agents",e]:["agents",e,t],n);export{a,i as b};

@@ -1,1 +1,0 @@
-import{b as r}from"./chunk-2F3UV5C4.js";import{a as m,d as o,n as e}from"./chunk-2D6M3ZNC.js";function u(t,f){let[n,s]=o(""),[c,i]=o([]);return{field:e(r,{label:e(m,{children:["Type ",e("code",{children:t.name})," to confirm"]}),value:n,wrong:c,autofocus:!0,onInput:p=>{s(p),i([])}}),confirm:()=>{n.trim()===t.name?f():i(["This is not the name of the agent."])}}}export{u as a};

@@ -1,0 +1,1 @@
+import{a as n}from"./chunk-S6DI2LVV.js";import{T as r,b as i}from"./chunk-2J3GIRCY.js";var m=5;async function l(a,s){for(let o=1;;o++){let e=await r(n(a)),c=s(e.data);if(c===void 0)return e.data;try{let t=e.etag===null?{}:{"If-Match":e.etag};return(await r(n(a),{method:"PATCH",body:c,headers:t})).data}catch(t){if(!(t instanceof i)||t.status!==412||o>=m)throw t}}}export{l as a};

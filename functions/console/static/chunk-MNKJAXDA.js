@@ -1,1 +1,0 @@
-import{b as o}from"./chunk-MJHHJH4X.js";import{b as m}from"./chunk-ST3EB6OX.js";import{a as n}from"./chunk-CKIQXJTR.js";import{v as e}from"./chunk-EYZXR7DN.js";function h(r,i,p){return o(r,t=>{m(n(t.id),t),e(i(t)),p?.()})}export{h as a};

@@ -1,0 +1,1 @@
+import{b as o}from"./chunk-HZAUQMYV.js";import{b as m}from"./chunk-4MATQCSV.js";import{a as n}from"./chunk-S6DI2LVV.js";import{v as e}from"./chunk-2J3GIRCY.js";function h(r,i,p){return o(r,t=>{m(n(t.id),t),e(i(t)),p?.()})}export{h as a};
