@@ -39,17 +39,13 @@ func (t *tool) listAgents() *cobra.Command {
 		Example: "  agentctl agents list --status error\n" +
 			"  agentctl agents list -o json | jq -r '.[].dashboard_url'",
 		Annotations: sends("ListAgents"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
+		RunE: t.calling(func(ctx context.Context, api *client.Client, _ []string) error {
 			asleep := params.Status == statusAsleep
 			if asleep {
 				params.Status = client.AgentStatusPaused
 			}
 			params.Limit = largestPage
-			agents, err := collect(api.ListAgents(params).All(cmd.Context()))
+			agents, err := collect(api.ListAgents(params).All(ctx))
 			if err != nil {
 				return err
 			}
@@ -61,7 +57,7 @@ func (t *tool) listAgents() *cobra.Command {
 				return nil
 			}
 			return t.show(t.agentTable(agents))
-		},
+		}),
 	}
 	c.Flags().StringVar(&params.Name, "name", "", "only agents with exactly this name")
 	c.Flags().StringVar((*string)(&params.Status), "status", "",
@@ -89,18 +85,41 @@ func (t *tool) agentTable(agents []client.Agent) result {
 	})
 }
 
+// apiRun is what a command does with the API.
+type apiRun func(ctx context.Context, api *client.Client, args []string) error
+
+// calling returns the run function of a command that calls the API.
+func (t *tool) calling(run apiRun) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		api, err := t.client()
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), api, args)
+	}
+}
+
 // agentRun is what a command does with the agent that its first argument names.
 type agentRun func(ctx context.Context, api *client.Client, a *client.Agent) error
 
 // forAgent returns the run function of a command whose first argument names an agent.
 func (t *tool) forAgent(run agentRun) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		api, a, err := t.clientAndAgent(cmd.Context(), args[0])
+	return t.forAgentAnd(func(ctx context.Context, api *client.Client, a *client.Agent, _ []string) error {
+		return run(ctx, api, a)
+	})
+}
+
+// forAgentAnd is forAgent for a command with further arguments, the rest.
+func (t *tool) forAgentAnd(
+	run func(ctx context.Context, api *client.Client, a *client.Agent, rest []string) error,
+) func(*cobra.Command, []string) error {
+	return t.calling(func(ctx context.Context, api *client.Client, args []string) error {
+		a, err := t.agent(ctx, api, args[0])
 		if err != nil {
 			return err
 		}
-		return run(cmd.Context(), api, a)
-	}
+		return run(ctx, api, a, args[1:])
+	})
 }
 
 // agentCommand returns a command for one agent.

@@ -26,16 +26,12 @@ func (t *tool) agentReceipt() *cobra.Command {
 			"  agentctl agents receipt \"$(cat agent-id)\" -o json > receipt.json\n" +
 			"  agentctl verify receipt.json",
 		Annotations: sends("GetDeletion"), ValidArgsFunction: t.completeAgents,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := t.client()
+		RunE: t.calling(func(ctx context.Context, api *client.Client, args []string) error {
+			id, err := t.deletedAgent(ctx, api, args[0])
 			if err != nil {
 				return err
 			}
-			id, err := t.deletedAgent(cmd.Context(), api, args[0])
-			if err != nil {
-				return err
-			}
-			d, err := api.GetDeletion(cmd.Context(), id)
+			d, err := api.GetDeletion(ctx, id)
 			if e := client.AsError(err); e != nil && e.Code == "deletion_not_found" {
 				return withNext(err, "The agent is not being deleted, or was deleted more than 30 days ago.")
 			}
@@ -46,13 +42,13 @@ func (t *tool) agentReceipt() *cobra.Command {
 				return err
 			}
 			return t.show(result{value: d, names: []string{d.AgentID}, table: func(w io.Writer) error {
-				if err := t.printDeletion(asScreen(w), withRequester(cmd.Context(), api, d)); err != nil {
+				if err := t.printDeletion(asScreen(w), withRequester(ctx, api, d)); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintln(w, "\n"+harmless(*d.Receipt))
 				return err
 			}})
-		},
+		}),
 	}
 }
 

@@ -29,13 +29,9 @@ func (t *tool) agentTerminal() *cobra.Command {
 			"ends after 15 minutes without input and output. Where standard input is no terminal, the command gets " +
 			"none.",
 		Example: "  agentctl agents terminal my-agent\n  agentctl agents terminal my-agent -- top",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, a, err := t.clientAndAgent(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return t.runTerminal(cmd.Context(), api, a.ID, args[1:])
-		},
+		RunE: t.forAgentAnd(func(ctx context.Context, api *client.Client, a *client.Agent, rest []string) error {
+			return t.runTerminal(ctx, api, a.ID, rest)
+		}),
 	}
 }
 

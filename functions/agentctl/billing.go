@@ -25,12 +25,8 @@ func (t *tool) listPlans() *cobra.Command {
 			"without use an agent falls asleep unless it is asked for another time.",
 		Example:     "  agentctl billing plans",
 		Annotations: sends("ListPlans"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
-			plans, err := api.ListPlans(cmd.Context())
+		RunE: t.calling(func(ctx context.Context, api *client.Client, _ []string) error {
+			plans, err := api.ListPlans(ctx)
 			if err != nil {
 				return err
 			}
@@ -44,7 +40,7 @@ func (t *tool) listPlans() *cobra.Command {
 				{"SLEEPS", planSleep},
 				{"INCLUDES", func(p client.Plan) string { return strings.Join(p.Features, ", ") }},
 			}))
-		},
+		}),
 	}
 }
 
@@ -69,12 +65,8 @@ func (t *tool) showSubscription() *cobra.Command {
 		Long:        "Show the organization's subscription: its plan, status and period, and the plan that comes next.",
 		Example:     "  agentctl billing subscription",
 		Annotations: sends("GetSubscription"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
-			s, err := api.GetSubscription(cmd.Context())
+		RunE: t.calling(func(ctx context.Context, api *client.Client, _ []string) error {
+			s, err := api.GetSubscription(ctx)
 			if err != nil {
 				return err
 			}
@@ -92,7 +84,7 @@ func (t *tool) showSubscription() *cobra.Command {
 				{"Next plan", textOr(s.PendingPlan, "")},
 				{"Canceled", ends},
 			}))
-		},
+		}),
 	}
 }
 
@@ -105,21 +97,17 @@ func (t *tool) openCheckout() *cobra.Command {
 			"the page. The page can be opened for a limited time only.",
 		Example:     "  agentctl billing checkout startup --interval year --open",
 		Annotations: sends("CreateCheckoutSession"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
+		RunE: t.calling(func(ctx context.Context, api *client.Client, args []string) error {
 			body := client.CreateCheckoutSessionRequest{Plan: client.PlanID(args[0])}
 			if interval != "" {
 				body.Interval = new(client.BillingInterval(interval))
 			}
-			s, err := api.CreateCheckoutSession(cmd.Context(), body)
+			s, err := api.CreateCheckoutSession(ctx, body)
 			if err != nil {
 				return err
 			}
-			return t.showPage(cmd.Context(), s, open)
-		},
+			return t.showPage(ctx, s, open)
+		}),
 	}
 	c.Flags().StringVar(&interval, "interval", "", "month or year")
 	c.Flags().BoolVar(&open, "open", false, "open the page in a browser")
@@ -136,17 +124,13 @@ func (t *tool) openPortal() *cobra.Command {
 			"With --open, a browser opens the page.",
 		Example:     "  agentctl billing portal --open",
 		Annotations: sends("CreatePortalSession"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := t.client()
+		RunE: t.calling(func(ctx context.Context, api *client.Client, _ []string) error {
+			s, err := api.CreatePortalSession(ctx)
 			if err != nil {
 				return err
 			}
-			s, err := api.CreatePortalSession(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return t.showPage(cmd.Context(), s, open)
-		},
+			return t.showPage(ctx, s, open)
+		}),
 	}
 	c.Flags().BoolVar(&open, "open", false, "open the page in a browser")
 	return c

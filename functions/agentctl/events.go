@@ -149,16 +149,12 @@ func (t *tool) followEvents() *cobra.Command {
 			"  agentctl events follow --since-cursor \"$LAST_EVENT_ID\" -o json | " +
 			"jq -r 'select(.type == \"agent.error\").agent_id'",
 		Annotations: sends("StreamEvents"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := t.client()
+		RunE: t.calling(func(ctx context.Context, api *client.Client, _ []string) error {
+			agentID, err := filter.agentID(ctx, t, api)
 			if err != nil {
 				return err
 			}
-			agentID, err := filter.agentID(cmd.Context(), t, api)
-			if err != nil {
-				return err
-			}
-			for e, err := range api.FollowEvents(cmd.Context(), client.StreamEventsParams{
+			for e, err := range api.FollowEvents(ctx, client.StreamEventsParams{
 				Cursor: cursor, AgentID: agentID, Type: client.EventType(filter.typ),
 			}) {
 				if err == nil {
@@ -169,7 +165,7 @@ func (t *tool) followEvents() *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	filter.define(t, c)
 	c.Flags().StringVar(&cursor, "since-cursor", "", "begin after the event with this id; otherwise with the next one")

@@ -1,6 +1,7 @@
 package agentctl
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,12 +32,8 @@ func (t *tool) listImages() *cobra.Command {
 		Example: "  agentctl images\n  agentctl images -o json | jq -r '.[].id'",
 
 		Annotations: sends("ListImages"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
-			images, err := api.ListImages(cmd.Context())
+		RunE: t.calling(func(ctx context.Context, api *client.Client, _ []string) error {
+			images, err := api.ListImages(ctx)
 			if err != nil {
 				return err
 			}
@@ -52,7 +49,7 @@ func (t *tool) listImages() *cobra.Command {
 			})
 			shown.value = images
 			return t.show(shown)
-		},
+		}),
 	}
 }
 

@@ -27,12 +27,8 @@ func (t *tool) listKeys() *cobra.Command {
 		Example: "  agentctl keys list\n" +
 			"  agentctl keys list -o json | jq -r '.[] | select(.last_used_at == null) | .name'",
 		Annotations: sends("ListAPIKeys"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
-			keys, err := collect(api.ListAPIKeys(client.ListAPIKeysParams{}).All(cmd.Context()))
+		RunE: t.calling(func(ctx context.Context, api *client.Client, _ []string) error {
+			keys, err := collect(api.ListAPIKeys(client.ListAPIKeysParams{}).All(ctx))
 			if err != nil {
 				return err
 			}
@@ -46,7 +42,7 @@ func (t *tool) listKeys() *cobra.Command {
 				{"LAST USED", func(k client.APIKey) string { return t.since(k.LastUsedAt, "never") }},
 				{"EXPIRES", func(k client.APIKey) string { return day(k.ExpiresAt, "never") }},
 			}))
-		},
+		}),
 	}
 }
 
@@ -143,17 +139,13 @@ func (t *tool) revokeKey() *cobra.Command {
 			"revoked. A key that cannot be revoked does not stop the others.",
 		Example:     "  agentctl keys revoke 0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90 --descendants --yes",
 		Annotations: sends("RevokeAPIKey"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
+		RunE: t.calling(func(ctx context.Context, api *client.Client, args []string) error {
 			if err := t.confirm(yes, "Revoke %s?", revoked(args, params.Descendants)); err != nil {
 				return err
 			}
 			var failed []failedObject
 			for _, id := range args {
-				err := api.RevokeAPIKey(cmd.Context(), id, params)
+				err := api.RevokeAPIKey(ctx, id, params)
 				if err != nil && len(args) == 1 {
 					return err
 				} else if err != nil {
@@ -163,7 +155,7 @@ func (t *tool) revokeKey() *cobra.Command {
 				t.note("Revoked %s.", revoked([]string{id}, params.Descendants))
 			}
 			return severally(failed, len(args), "keys")
-		},
+		}),
 	}
 	c.Flags().BoolVar(&params.Descendants, "descendants", false, "also revoke the keys that were created with this key")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")

@@ -1,6 +1,8 @@
 package agentctl
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"agents.example/controlplane/shared/client"
@@ -32,17 +34,13 @@ func (t *tool) listMembers() *cobra.Command {
 		Long:        "List the members of the organization with their roles.",
 		Example:     "  agentctl members list\n  agentctl members list -o jsonpath='{[*].email}'",
 		Annotations: sends("ListMembers"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
-			members, err := api.ListMembers(cmd.Context())
+		RunE: t.calling(func(ctx context.Context, api *client.Client, _ []string) error {
+			members, err := api.ListMembers(ctx)
 			if err != nil {
 				return err
 			}
 			return t.show(list(members, memberID, memberColumns()))
-		},
+		}),
 	}
 }
 
@@ -54,12 +52,8 @@ func (t *tool) setMember() *cobra.Command {
 			"provider. The change takes effect with the user's next session token.",
 		Example:     "  agentctl members set kG7x2mQ0dVfU --role admin",
 		Annotations: sends("SetMember"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
-			m, err := api.SetMember(cmd.Context(), args[0], client.SetMemberRequest{Role: client.Role(role)})
+		RunE: t.calling(func(ctx context.Context, api *client.Client, args []string) error {
+			m, err := api.SetMember(ctx, args[0], client.SetMemberRequest{Role: client.Role(role)})
 			if err != nil {
 				return err
 			}
@@ -69,7 +63,7 @@ func (t *tool) setMember() *cobra.Command {
 				{"Name", textOr(m.Name, "")},
 				{"Role", string(m.Role)},
 			}))
-		},
+		}),
 	}
 	c.Flags().StringVar(&role, "role", role, "member or admin")
 	completeWith(c, "role", "member", "admin")
@@ -83,20 +77,16 @@ func (t *tool) removeMember() *cobra.Command {
 		Long:        "Remove a member from the organization. The member's session token works until it expires.",
 		Example:     "  agentctl members remove kG7x2mQ0dVfU --yes",
 		Annotations: sends("RemoveMember"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
+		RunE: t.calling(func(ctx context.Context, api *client.Client, args []string) error {
 			if err := t.confirm(yes, "Remove %s from the organization?", args[0]); err != nil {
 				return err
 			}
-			if err := api.RemoveMember(cmd.Context(), args[0]); err != nil {
+			if err := api.RemoveMember(ctx, args[0]); err != nil {
 				return err
 			}
 			t.note("Removed %s from the organization.", args[0])
 			return nil
-		},
+		}),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return c

@@ -1,6 +1,7 @@
 package agentctl
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -18,17 +19,13 @@ func (t *tool) whoamiCommand() *cobra.Command {
 		Long:        "Show the user or API key that the tool sends, its role, and its organization.",
 		Example:     "  agentctl whoami\n  agentctl whoami -o jsonpath='{.organization.plan}'",
 		Annotations: sends("GetMe"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
-			me, err := api.GetMe(cmd.Context())
+		RunE: t.calling(func(ctx context.Context, api *client.Client, _ []string) error {
+			me, err := api.GetMe(ctx)
 			if err != nil {
 				return err
 			}
 			return t.show(object(me, me.ID, describeMe(me)))
-		},
+		}),
 	}
 }
 
@@ -52,19 +49,15 @@ func (t *tool) orgCommand() *cobra.Command {
 		Long:        "Show the active organization: its plan, its status, and how much of each limit it uses.",
 		Example:     "  agentctl org\n  agentctl org -o jsonpath='{.usage.agents}/{.limits.agents}'",
 		Annotations: sends("GetCurrentOrganization"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
-			o, err := api.GetCurrentOrganization(cmd.Context())
+		RunE: t.calling(func(ctx context.Context, api *client.Client, _ []string) error {
+			o, err := api.GetCurrentOrganization(ctx)
 			if err != nil {
 				return err
 			}
 			return t.show(result{value: o, names: []string{o.ID}, table: func(w io.Writer) error {
 				return printOrganization(asScreen(w), o)
 			}})
-		},
+		}),
 	}
 	c.AddCommand(t.updateOrg())
 	return c
@@ -81,11 +74,7 @@ func (t *tool) updateOrg() *cobra.Command {
 		Example: "  agentctl org update --exec off\n" +
 			"  agentctl org update --egress-mode allow_list --egress-allow 'api.openai.com,*.github.com'",
 		Annotations: sends("UpdateCurrentOrganization"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
+		RunE: t.calling(func(ctx context.Context, api *client.Client, _ []string) error {
 			change := client.UpdateCurrentOrganizationRequest{
 				Exec: (*client.ExecSetting)(given(exec)), Egress: egress.spec(),
 			}
@@ -96,14 +85,14 @@ func (t *tool) updateOrg() *cobra.Command {
 			if etag != "" {
 				options = append(options, client.IfMatch(etag))
 			}
-			o, err := api.UpdateCurrentOrganization(cmd.Context(), change, options...)
+			o, err := api.UpdateCurrentOrganization(ctx, change, options...)
 			if err != nil {
 				return err
 			}
 			return t.show(object(o, o.ID, []field{
 				{"ID", o.ID}, {"Exec", execText(o.Exec)}, {"Egress", "new agents: " + egressText(o.Egress)},
 			}))
-		},
+		}),
 	}
 	c.Flags().StringVar(&exec, "exec", "", "`who` may enter the containers of agents: admins, or off for no one")
 	completeWith(c, "exec", "admins", "off")

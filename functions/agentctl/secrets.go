@@ -101,34 +101,30 @@ func (t *tool) setSecret() *cobra.Command {
 			"--inject-header x-api-key --inject-format '{value}'\n" +
 			"  agentctl secrets set my-agent OPENAI_API_KEY",
 		Annotations: sends("PutSecrets"), ValidArgsFunction: t.completeSecrets,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, a, err := t.clientAndAgent(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			value, err := source.read(cmd.Context(), t, args[1])
+		RunE: t.forAgentAnd(func(ctx context.Context, api *client.Client, a *client.Agent, rest []string) error {
+			value, err := source.read(ctx, t, rest[0])
 			if err != nil {
 				return err
 			}
 			if why := checkValue(value); why != "" {
-				return invalidf("%s: %s", args[1], why)
+				return invalidf("%s: %s", rest[0], why)
 			}
-			entries := []envEntry{{key: args[1], value: value}}
+			entries := []envEntry{{key: rest[0], value: value}}
 			if entries[0].inject, err = inject.spec(); err != nil {
 				return err
 			}
-			if err := t.keepInjected(cmd.Context(), api, a, entries); err != nil {
+			if err := t.keepInjected(ctx, api, a, entries); err != nil {
 				return err
 			}
-			changes, err := api.PutSecrets(cmd.Context(), a.ID, putRequest(entries), dryRun.options()...)
+			changes, err := api.PutSecrets(ctx, a.ID, putRequest(entries), dryRun.options()...)
 			if err != nil {
 				return err
 			}
 			if dryRun.on {
 				return t.showRehearsal(&dryRun.answer)
 			}
-			return t.followChanges(cmd.Context(), api, changes, wait)
-		},
+			return t.followChanges(ctx, api, changes, wait)
+		}),
 	}
 	c.Flags().StringVar(&source.file, "from-file", "", "read the value from this `FILE`")
 	c.Flags().StringVar(&source.variable, "from-env", "", "take the value of the environment variable `NAME`")
@@ -152,24 +148,20 @@ func (t *tool) unsetSecrets() *cobra.Command {
 			"no error.",
 		Example:     "  agentctl secrets unset my-agent OLD_TOKEN OTHER_TOKEN --wait",
 		Annotations: sends("PutSecrets"), ValidArgsFunction: t.completeSecrets,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, a, err := t.clientAndAgent(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			removed := make([]envEntry, len(args)-1)
-			for i, key := range args[1:] {
+		RunE: t.forAgentAnd(func(ctx context.Context, api *client.Client, a *client.Agent, rest []string) error {
+			removed := make([]envEntry, len(rest))
+			for i, key := range rest {
 				removed[i].key = key
 			}
 			if dryRun.on {
-				return t.rehearseAll(cmd.Context(), api, a.ID, removed)
+				return t.rehearseAll(ctx, api, a.ID, removed)
 			}
-			changes, err := t.putAll(cmd.Context(), api, a.ID, removed)
+			changes, err := t.putAll(ctx, api, a.ID, removed)
 			if err != nil {
 				return err
 			}
-			return t.followChanges(cmd.Context(), api, changes, wait)
-		},
+			return t.followChanges(ctx, api, changes, wait)
+		}),
 	}
 	waitFlag(c, &wait)
 	dryRun.add(c)
@@ -216,16 +208,12 @@ func (t *tool) reconcileOperation() *cobra.Command {
 			"was not stored; the command then says so.",
 		Example:     "  agentctl secrets reconcile my-agent 6f1c2f0e-33b5-4c5a-9d0a-7a1f4e2b9c11 --wait",
 		Annotations: sends("ReconcileSecretOperation"), ValidArgsFunction: t.completeAgents,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, a, err := t.clientAndAgent(cmd.Context(), args[0])
+		RunE: t.forAgentAnd(func(ctx context.Context, api *client.Client, a *client.Agent, rest []string) error {
+			o, err := api.ReconcileSecretOperation(ctx, a.ID, rest[0])
 			if err != nil {
 				return err
 			}
-			o, err := api.ReconcileSecretOperation(cmd.Context(), a.ID, args[1])
-			if err != nil {
-				return err
-			}
-			operations, err := t.follow(cmd.Context(), api, a.ID, []client.SecretOperation{*o}, wait)
+			operations, err := t.follow(ctx, api, a.ID, []client.SecretOperation{*o}, wait)
 			if err != nil {
 				return err
 			}
@@ -233,7 +221,7 @@ func (t *tool) reconcileOperation() *cobra.Command {
 				return err
 			}
 			return t.outcome(a.ID, operations, wait)
-		},
+		}),
 	}
 	waitFlag(c, &wait)
 	return c

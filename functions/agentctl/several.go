@@ -68,14 +68,11 @@ func (t *tool) severalAgents(name, short, operationID string, run func(context.C
 	return &cobra.Command{
 		Use: name + " AGENT...", Short: short, Args: cobra.MinimumNArgs(1), Annotations: sends(operationID),
 		ValidArgsFunction: t.completeMoreAgents,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
+		RunE: t.calling(func(ctx context.Context, api *client.Client, args []string) error {
 			agents := make([]*client.Agent, len(args))
+			var err error
 			for i, arg := range args { // all of them must exist before the first is changed
-				if agents[i], err = t.agent(cmd.Context(), api, arg); err != nil {
+				if agents[i], err = t.agent(ctx, api, arg); err != nil {
 					return err
 				}
 				for _, earlier := range agents[:i] {
@@ -84,8 +81,8 @@ func (t *tool) severalAgents(name, short, operationID string, run func(context.C
 					}
 				}
 			}
-			return run(cmd.Context(), api, agents)
-		},
+			return run(ctx, api, agents)
+		}),
 	}
 }
 

@@ -33,17 +33,13 @@ func (t *tool) snapshotCommand(name, short, operationID string, run snapshotRun)
 	return &cobra.Command{
 		Use: name + " AGENT SNAPSHOT_ID", Short: short, Args: cobra.ExactArgs(2), Annotations: sends(operationID),
 		ValidArgsFunction: t.completeSnapshots,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, a, err := t.clientAndAgent(cmd.Context(), args[0])
+		RunE: t.forAgentAnd(func(ctx context.Context, api *client.Client, a *client.Agent, rest []string) error {
+			s, err := api.GetSnapshot(ctx, a.ID, rest[0])
 			if err != nil {
 				return err
 			}
-			s, err := api.GetSnapshot(cmd.Context(), a.ID, args[1])
-			if err != nil {
-				return err
-			}
-			return run(cmd.Context(), api, a, s)
-		},
+			return run(ctx, api, a, s)
+		}),
 	}
 }
 

@@ -25,19 +25,11 @@ func (t *tool) webhooksCommand() *cobra.Command {
 }
 
 // webhookCommand returns a command whose first argument is the id of a webhook.
-func (t *tool) webhookCommand(
-	use, short, operationID string, run func(ctx context.Context, api *client.Client, args []string) error,
-) *cobra.Command {
+func (t *tool) webhookCommand(use, short, operationID string, run apiRun) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(strings.Count(use, " ")), Annotations: sends(operationID),
 		ValidArgsFunction: t.completeWebhooks,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := t.client()
-			if err != nil {
-				return err
-			}
-			return run(cmd.Context(), api, args)
-		},
+		RunE:              t.calling(run),
 	}
 }
 
