@@ -18,6 +18,7 @@ import (
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/process"
 	"agents.example/controlplane/shared/dataplane/front"
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 const (
@@ -57,7 +58,7 @@ func measureFrontCPU(ctx context.Context, container *httptest.Server) (_ Row, er
 			p.SetXForwarded()
 		},
 		Transport:  &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
-		BufferPool: &buffers{},
+		BufferPool: &intake.Buffers{},
 	})
 	defer bare.Close()
 	port, err := strconv.Atoi(target.Port())

@@ -156,7 +156,7 @@ func (g *Gate) copy(to, from net.Conn, used *atomic.Int64, count func(float64)) 
 		}
 		switch {
 		case err == nil:
-			return closeWrite(to)
+			return intake.CloseWrite(to)
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
 		case !time.Now().Before(stuck):
@@ -166,8 +166,6 @@ func (g *Gate) copy(to, from net.Conn, used *atomic.Int64, count func(float64)) 
 		}
 	}
 }
-
-func closeWrite(c net.Conn) error { return intake.CloseWrite(c) }
 
 // broker hands a connection over to the server that adds secrets. It reports whether it did.
 func (g *Gate) broker(k *link, a Agent, hello []byte) bool {

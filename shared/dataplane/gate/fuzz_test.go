@@ -2,7 +2,6 @@ package gate
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -23,13 +22,7 @@ func FuzzRespond(f *testing.F) {
 	f.Add([]byte("\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x01\x01b\x07example\x00\x00\x10\x00\x01" +
 		"\x00\x00\x29\x10\x00\x00\x00\x00\x00\x00\x00"))
 	address := netip.MustParseAddr("192.0.2.1")
-	g, err := New(Options{
-		Address: netip.MustParseAddr("34.118.224.53"), Policies: one{&egress.Policy{Allow: []string{"a.example"}}},
-		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") },
-	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	g := offline(f, Options{Policies: one{&egress.Policy{Allow: []string{"a.example"}}}})
 	f.Fuzz(func(t *testing.T, message []byte) {
 		answer := g.respond(t.Context(), address, message)
 		if answer == nil {

@@ -67,7 +67,7 @@ func New(o Options) (*Gate, error) {
 	}
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite: rewrite, Transport: transport{}, ErrorHandler: g.handleError, FlushInterval: dataplane.FlushInterval,
-		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug), BufferPool: &buffers{},
+		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug), BufferPool: &intake.Buffers{},
 	}
 	return g, nil
 }

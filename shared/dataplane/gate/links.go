@@ -230,7 +230,7 @@ func (k *link) used(n int, bytes prometheus.Counter) {
 }
 
 // CloseWrite passes on that the other side sends no more.
-func (k *link) CloseWrite() error { return closeWrite(k.Conn) }
+func (k *link) CloseWrite() error { return intake.CloseWrite(k.Conn) }
 
 // reviewPause bounds how often a cell whose pods change all the time makes the gate look at all connections.
 const reviewPause = 100 * time.Millisecond

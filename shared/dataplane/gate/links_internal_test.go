@@ -49,13 +49,7 @@ func (s *script) set(a Agent) {
 func scripted(t *testing.T, answers ...Agent) (*Gate, *script, *link) {
 	t.Helper()
 	s := &script{answers: answers, changed: make(chan struct{})}
-	g, err := New(Options{
-		Address: netip.MustParseAddr("34.118.224.53"), Policies: s,
-		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := offline(t, Options{Policies: s})
 	ours, theirs := net.Pipe()
 	k := g.links.add(theirs)
 	t.Cleanup(func() { _ = errors.Join(ours.Close(), k.Close()) })

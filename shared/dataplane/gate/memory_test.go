@@ -1,10 +1,7 @@
 package gate
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"runtime"
 	"testing"
@@ -17,13 +14,7 @@ import (
 func TestMemory_HoldsFiveThousandAgents(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	const agents, hosts, limit = 5000, 20, 64 << 20
 	before := heap()
-	g, err := New(Options{
-		Address: netip.MustParseAddr("34.118.224.53"), Policies: nothing{},
-		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := offline(t, Options{Policies: nothing{}})
 	policies := map[netip.Addr]Agent{}
 	for i := range agents {
 		id := fmt.Sprintf("agent-%032d", i)
@@ -31,7 +22,8 @@ func TestMemory_HoldsFiveThousandAgents(t *testing.T) { //nolint:paralleltest //
 		for j := range hosts {
 			p.Allow = append(p.Allow, fmt.Sprintf("service-%d.region-%d.example.com", j, i))
 		}
-		if p, err = egress.Decode(p.Encode()); err != nil {
+		p, err := egress.Decode(p.Encode())
+		if err != nil {
 			t.Fatal(err)
 		}
 		policies[netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})] = Agent{ID: id, Policy: &p}

@@ -170,20 +170,3 @@ func (g *Gate) handleError(w http.ResponseWriter, req *http.Request, err error) 
 			fmt.Sprintf("%s could not be reached, or closed the connection before it answered.", x.host))
 	}
 }
-
-// bufferSize bounds how much of an answer is in memory.
-const bufferSize = 16 << 10
-
-// buffers implements httputil.BufferPool.
-type buffers struct{ pool sync.Pool }
-
-// Get implements httputil.BufferPool.
-func (p *buffers) Get() []byte {
-	if b, ok := p.pool.Get().(*[bufferSize]byte); ok {
-		return b[:]
-	}
-	return new([bufferSize]byte)[:]
-}
-
-// Put implements httputil.BufferPool.
-func (p *buffers) Put(b []byte) { p.pool.Put((*[bufferSize]byte)(b)) }

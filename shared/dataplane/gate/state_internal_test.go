@@ -23,6 +23,18 @@ type nothing struct{}
 func (nothing) Lookup(netip.Addr) (Agent, bool) { return Agent{}, false }
 func (nothing) Changed() <-chan struct{}        { return nil }
 
+// offline returns a gate without a network.
+func offline(t testing.TB, o Options) *Gate {
+	t.Helper()
+	o.Address = netip.MustParseAddr("34.118.224.53")
+	o.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") }
+	g, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 // publisher takes reports, or fails.
 type publisher struct {
 	mu       sync.Mutex
@@ -52,13 +64,7 @@ func (p *publisher) take() []egress.Reports {
 // reporting starts a gate that only reports. It is for virtual time.
 func reporting(t *testing.T, p *publisher) (g *Gate, stop func()) {
 	t.Helper()
-	g, err := New(Options{
-		Address: netip.MustParseAddr("34.118.224.53"), Policies: nothing{}, Report: p.report, Instance: "gate-1",
-		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g = offline(t, Options{Policies: nothing{}, Report: p.report, Instance: "gate-1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -207,14 +213,7 @@ func (v *vault) Value(context.Context, string, string, int64) (string, error) {
 
 func brokering(t *testing.T, v Values) *Gate {
 	t.Helper()
-	g, err := New(Options{
-		Address: netip.MustParseAddr("34.118.224.53"), Policies: nothing{}, Values: v, Secret: make([]byte, minSecret),
-		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return offline(t, Options{Policies: nothing{}, Values: v, Secret: make([]byte, minSecret)})
 }
 
 // TestValues_AreGoneAfterFiveMinutes, also without a request that would notice.

@@ -86,6 +86,16 @@ func bubble(t *testing.T, test func(w *world, at *alarm), configure ...func(*rou
 	})
 }
 
+// asleep is a bubble with an agent that sleeps.
+func asleep(t *testing.T, test func(w *world, at *alarm, a agent.Agent)) {
+	t.Helper()
+	bubble(t, func(w *world, at *alarm) {
+		a := newAgent("a")
+		w.sleep(a)
+		test(w, at, a)
+	})
+}
+
 // metric returns the value of a time series.
 func (w *world) metric(series string) float64 { return w.valueOf(w.scrapeTwice(), series) }
 
@@ -128,6 +138,11 @@ func (w *world) background(req *http.Request) <-chan later {
 		got <- later{res, body, time.Since(began)}
 	}()
 	return got
+}
+
+// knock sends a request with a credential to an agent.
+func (w *world) knock(a agent.Agent) <-chan later {
+	return w.background(w.with(w.request(http.MethodGet, hostname(a), "/", nil), "Authorization", "x"))
 }
 
 func (w *world) with(req *http.Request, header ...string) *http.Request {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"agents.example/controlplane/shared/agent"
 )
 
 // post is the beginning of a request that wakes the agent at a host.
@@ -30,13 +32,8 @@ func TestHold_SendsNothingOfAClientThatIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world, _ *alarm) {
-				a := newAgent("a")
-				w.sleep(a)
-				c, err := w.dial(w.t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+			asleep(t, func(w *world, _ *alarm, a agent.Agent) {
+				c := w.raw()
 				sent := make(chan struct{})
 				go func() {
 					defer close(sent)
@@ -84,14 +81,8 @@ func TestHold_WaitsForTheBody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world, _ *alarm) {
-				a := newAgent("a")
-				w.sleep(a)
-				c, err := w.dial(w.t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer c.Close() //nolint:errcheck // it was read
+			asleep(t, func(w *world, _ *alarm, a agent.Agent) {
+				c := w.raw()
 				sent := make(chan struct{})
 				go func() {
 					defer close(sent)
@@ -135,14 +126,8 @@ func readFinal(t *testing.T, c net.Conn) string {
 // TestHold_WaitsForNoBodyLongerThanForTheAgent: a client that withholds its body keeps no place.
 func TestHold_WaitsForNoBodyLongerThanForTheAgent(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world, _ *alarm) {
-		a := newAgent("a")
-		w.sleep(a)
-		c, err := w.dial(w.t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close() //nolint:errcheck // it was read
+	asleep(t, func(w *world, _ *alarm, a agent.Agent) {
+		c := w.raw()
 		go func() { _, _ = io.WriteString(c, post(hostname(a), "Content-Length: 8")+"work") }()
 		began := time.Now()
 		if got := readFinal(t, c); !strings.Contains(got, "agent_waking") || time.Since(began) > 62*time.Second {
@@ -154,14 +139,8 @@ func TestHold_WaitsForNoBodyLongerThanForTheAgent(t *testing.T) {
 // TestHold_SendsNoPartOfABrokenBody: its client is still there, and learns what is wrong without delay.
 func TestHold_SendsNoPartOfABrokenBody(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world, _ *alarm) {
-		a := newAgent("a")
-		w.sleep(a)
-		c, err := w.dial(w.t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close() //nolint:errcheck // it was read
+	asleep(t, func(w *world, _ *alarm, a agent.Agent) {
+		c := w.raw()
 		go func() {
 			_, _ = io.WriteString(c, post(hostname(a), "Transfer-Encoding: chunked")+"4\r\nwork\r\nno number\r\n")
 		}()

@@ -11,6 +11,8 @@ import (
 	"github.com/coder/websocket"
 
 	"agents.example/controlplane/shared/dataplane"
+
+	"agents.example/controlplane/shared/agent"
 )
 
 // TestHold_WaitsForWhoMayWake sends requests to an agent that sleeps, and starts its pod 10 s later.
@@ -66,9 +68,7 @@ func TestHold_WaitsForWhoMayWake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world, at *alarm) {
-				a := newAgent("a")
-				w.sleep(a)
+			asleep(t, func(w *world, at *alarm, a agent.Agent) {
 				var body io.ReadCloser
 				if row.body != "" {
 					body = io.NopCloser(strings.NewReader(row.body))
@@ -133,9 +133,7 @@ func TestHold_KeepsNoRequestWithoutAWaker(t *testing.T) {
 // TestHold_ShowsABrowserAPage: a person should not look at an empty tab for the time that a start takes.
 func TestHold_ShowsABrowserAPage(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world, at *alarm) {
-		a := newAgent("a")
-		w.sleep(a)
+	asleep(t, func(w *world, at *alarm, a agent.Agent) {
 		open := func() later {
 			return <-w.background(w.with(w.request(http.MethodGet, hostname(a), "/chat", nil),
 				"Authorization", "x", "Accept", "text/html"))
@@ -174,9 +172,7 @@ func TestHold_ShowsABrowserAPage(t *testing.T) {
 
 func TestHold_OpensWebSockets(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world, at *alarm) {
-		a := newAgent("a")
-		w.sleep(a)
+	asleep(t, func(w *world, at *alarm, a agent.Agent) {
 		go func() {
 			<-time.After(20 * time.Second)
 			w.wake(a, echo)
@@ -196,10 +192,8 @@ func TestHold_OpensWebSockets(t *testing.T) {
 // TestHold_CountsNoDuration: the time of a start says nothing about an agent's answers.
 func TestHold_CountsNoDuration(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world, _ *alarm) {
-		a := newAgent("a")
-		w.sleep(a)
-		got := w.background(w.with(w.request(http.MethodGet, hostname(a), "/", nil), "Authorization", "x"))
+	asleep(t, func(w *world, _ *alarm, a agent.Agent) {
+		got := w.knock(a)
 		<-time.After(30 * time.Second)
 		w.wake(a, func(http.ResponseWriter, *http.Request) { <-time.After(2 * time.Second) })
 		<-got

@@ -17,11 +17,9 @@ import (
 // TestHold_EndsAfterAMinute: until then, the wake is asked for again and again.
 func TestHold_EndsAfterAMinute(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world, at *alarm) {
-		a := newAgent("a")
-		w.sleep(a)
+	asleep(t, func(w *world, at *alarm, a agent.Agent) {
 		send := func() later {
-			return <-w.background(w.with(w.request(http.MethodGet, hostname(a), "/", nil), "Authorization", "x"))
+			return <-w.knock(a)
 		}
 		res := send()
 		if res.status != http.StatusServiceUnavailable || !strings.Contains(res.body, "agent_waking") ||
@@ -32,7 +30,7 @@ func TestHold_EndsAfterAMinute(t *testing.T) {
 			t.Errorf("the wake was asked for %d times in a minute, want once in 5 s", n)
 		}
 		at.fail(errors.New("the notifier restarts"))
-		got := w.background(w.with(w.request(http.MethodGet, hostname(a), "/", nil), "Authorization", "x"))
+		got := w.knock(a)
 		before := at.count()
 		<-time.After(10 * time.Second)
 		if n := at.count() - before; n < 8 || n > 11 {
@@ -63,10 +61,8 @@ func TestHold_EndsWhenNothingWakesTheAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(w *world, _ *alarm) {
-				a := newAgent("a")
-				w.sleep(a)
-				got := w.background(w.with(w.request(http.MethodGet, hostname(a), "/", nil), "Authorization", "x"))
+			asleep(t, func(w *world, _ *alarm, a agent.Agent) {
+				got := w.knock(a)
 				<-time.After(10 * time.Second)
 				w.set(a, row.then)
 				if res := <-got; res.status != http.StatusServiceUnavailable || res.took > 11*time.Second ||
@@ -82,9 +78,7 @@ func TestHold_EndsWhenNothingWakesTheAgent(t *testing.T) {
 // TestHold_CountsFailuresOnly: an agent that sleeps is none, one that does not start in a minute is.
 func TestHold_CountsFailuresOnly(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world, _ *alarm) {
-		a := newAgent("a")
-		w.sleep(a)
+	asleep(t, func(w *world, _ *alarm, a agent.Agent) {
 		for range 3 {
 			w.get(hostname(a), "/", "Authorization", "x", "Accept", "text/html")
 			w.get(hostname(a), "/health/ready")
@@ -106,9 +100,7 @@ func TestHold_CountsFailuresOnly(t *testing.T) {
 
 func TestHold_EndsWithItsClient(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world, _ *alarm) {
-		a := newAgent("a")
-		w.sleep(a)
+	asleep(t, func(w *world, _ *alarm, a agent.Agent) {
 		ctx, leave := context.WithCancel(w.t.Context())
 		c, gone := w.client(), make(chan error, 1)
 		req := w.with(w.request(http.MethodGet, hostname(a), "/", nil), "Authorization", "x").WithContext(ctx)
@@ -153,7 +145,7 @@ func TestHold_IsBounded(t *testing.T) {
 				}
 				w.set(foreign, router.Endpoint{State: router.NotReady, Wakes: true, Organization: "org_2"})
 				send := func(to agent.Agent) <-chan later {
-					got := w.background(w.with(w.request(http.MethodGet, hostname(to), "/", nil), "Authorization", "x"))
+					got := w.knock(to)
 					synctest.Wait()
 					return got
 				}

@@ -45,66 +45,53 @@ const (
 )
 
 func (a answer) refusal() refusal {
-	switch a {
-	case unknownHost:
-		return refusal{status: http.StatusNotFound, code: "not_found", detail: "No agent has this hostname."}
-	case agentNotReady:
-		return refusal{
-			status: http.StatusServiceUnavailable, code: "agent_not_ready",
-			detail: "The agent is starting or is not running. Retry.", retryAfter: 5,
-		}
-	case agentStopped:
-		return refusal{
-			status: http.StatusServiceUnavailable, code: "agent_stopped",
+	const unavailable = http.StatusServiceUnavailable
+	return [...]refusal{
+		unknownHost: {status: http.StatusNotFound, code: "not_found", detail: "No agent has this hostname."},
+		agentNotReady: {
+			status: unavailable, code: "agent_not_ready", retryAfter: 5,
+			detail: "The agent is starting or is not running. Retry.",
+		},
+		agentStopped: {
+			status: unavailable, code: "agent_stopped",
 			detail: "The agent is paused or stopped. Its owner can start it again.",
-		}
-	case agentBusy:
-		return refusal{
-			status: http.StatusServiceUnavailable, code: "agent_busy",
-			detail: "The agent has too many concurrent requests. Retry.", retryAfter: 1,
-		}
-	case routerBusy:
-		return refusal{
-			status: http.StatusServiceUnavailable, code: "router_busy",
-			detail: "The service has too many concurrent requests. Retry.", retryAfter: 1,
-		}
-	case brokenBody:
-		return refusal{
-			status: http.StatusBadRequest, code: "invalid_body",
-			detail: "The body of the request could not be read.",
-		}
-	case connectRefused:
-		return refusal{
+		},
+		agentBusy: {
+			status: unavailable, code: "agent_busy", retryAfter: 1,
+			detail: "The agent has too many concurrent requests. Retry.",
+		},
+		routerBusy: {
+			status: unavailable, code: "router_busy", retryAfter: 1,
+			detail: "The service has too many concurrent requests. Retry.",
+		},
+		agentUnreachable: {
+			status: http.StatusBadGateway, code: "agent_unreachable",
+			detail: "The agent closed the connection before it answered. It may have received the request.",
+		},
+		brokenBody: {
+			status: http.StatusBadRequest, code: "invalid_body", detail: "The body of the request could not be read.",
+		},
+		connectRefused: {
 			status: http.StatusMethodNotAllowed, code: "method_not_allowed", detail: "Agents are not proxies.",
-		}
-	case targetRefused:
-		return refusal{status: http.StatusBadRequest, code: "invalid_target", detail: dataplane.TargetRefused}
-	case answerRefused:
-		return refusal{
+		},
+		targetRefused: {status: http.StatusBadRequest, code: "invalid_target", detail: dataplane.TargetRefused},
+		answerRefused: {
 			status: http.StatusBadGateway, code: "invalid_answer",
 			detail: "The header of the agent's answer is too large.",
-		}
-	case agentWaking:
-		return refusal{
-			status: http.StatusServiceUnavailable, code: "agent_waking", retryAfter: 2, title: "The agent is waking up",
+		},
+		agentWaking: {
+			status: unavailable, code: "agent_waking", retryAfter: 2, title: "The agent is waking up",
 			detail: "The agent was idle and is starting. Retry.",
-		}
-	case agentMoved:
-		return refusal{
-			status: http.StatusServiceUnavailable, code: "agent_not_ready", retryAfter: 1,
+		},
+		agentMoved: {
+			status: unavailable, code: "agent_not_ready", retryAfter: 1,
 			detail: "The agent was about to sleep and did not take the request. Retry.",
-		}
-	case wakesLimited:
-		return refusal{
-			status: http.StatusServiceUnavailable, code: "wakes_limited",
+		},
+		wakesLimited: {
+			status: unavailable, code: "wakes_limited",
 			detail: "The agent sleeps, and requests with refused credentials have woken it too often. Retry later.",
-		}
-	case agentUnreachable:
-	}
-	return refusal{
-		status: http.StatusBadGateway, code: "agent_unreachable",
-		detail: "The agent closed the connection before it answered. It may have received the request.",
-	}
+		},
+	}[a]
 }
 
 // refusal is the answer to a request for an agent that is not ready.

@@ -28,7 +28,7 @@ type Router struct {
 	limits    Limits
 	timeouts  Timeouts
 	transport *http.Transport
-	buffers   bufferPool
+	buffers   intake.Buffers
 	metrics   *metrics
 	tunnels   tunnels
 	// failures bounds log lines about agents that could not be reached.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"agents.example/controlplane/shared/dataplane/intake"
@@ -27,20 +26,3 @@ func newTransport(t Timeouts,
 		ExpectContinueTimeout: time.Second,
 	}
 }
-
-// bufferSize bounds how much of an answer is in memory. A stream holds its buffer for as long as it lasts.
-const bufferSize = 16 << 10
-
-// bufferPool implements httputil.BufferPool.
-type bufferPool struct{ pool sync.Pool }
-
-// Get implements httputil.BufferPool.
-func (p *bufferPool) Get() []byte {
-	if b, ok := p.pool.Get().(*[bufferSize]byte); ok {
-		return b[:]
-	}
-	return new([bufferSize]byte)[:]
-}
-
-// Put implements httputil.BufferPool.
-func (p *bufferPool) Put(b []byte) { p.pool.Put((*[bufferSize]byte)(b)) }

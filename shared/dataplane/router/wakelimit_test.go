@@ -209,9 +209,7 @@ func TestWakeLimit_BoundsTheWakesOfStrangers(t *testing.T) {
 // TestWakeLimit_LetsAllWaitWhileTheAgentWakes: a start takes as long as it takes, and a browser asks every few seconds.
 func TestWakeLimit_LetsAllWaitWhileTheAgentWakes(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(w *world, _ *alarm) {
-		a := newAgent("a")
-		w.sleep(a)
+	asleep(t, func(w *world, _ *alarm, a agent.Agent) {
 		for i := range 200 { // 10 minutes
 			header := append(from(fmt.Sprint("203.0.113.", i)), "Authorization", "bad", "Accept", "text/html")
 			if res, _ := w.get(hostname(a), "/", header...); res.header.Get("Retry-After") != "2" {
