@@ -31,10 +31,7 @@ const pressEnterWithMatches = `(() => {
 // TestLogs_FollowTheAgent reads the log of an agent over a restart, searches in it and saves it.
 func TestLogs_FollowTheAgent(t *testing.T) {
 	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("talks")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/logs")
+	admin, agent, p := openAgent(t, "talks", "/logs")
 	log := p.Within("log", "Log of talks")
 	log.WaitText("serving")
 	waitBadge(p, "Live")
@@ -147,10 +144,7 @@ func TestPageVisibility_ReadsAgainForAPersonWhoIsBack(t *testing.T) {
 // TestLogs_ExplainThatThereAreNone shows a stopped agent, and a container that has not restarted.
 func TestLogs_ExplainThatThereAreNone(t *testing.T) {
 	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("silent")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/logs?source=previous")
+	admin, agent, p := openAgent(t, "silent", "/logs?source=previous")
 	p.WaitText("The container has not restarted")
 	p.Click("button", "Show the live log")
 	p.WaitText("serving")

@@ -137,10 +137,7 @@ func TestOverview_SaysWhatIsNotKnown(t *testing.T) {
 // window that holds its life, and keeps the address without one until a person chooses.
 func TestMetrics_OfANewAgent(t *testing.T) {
 	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("new")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/metrics")
+	_, _, p := openAgent(t, "new", "/metrics")
 	p.WaitUntil("button", "1 hour", "is chosen", isPressed)
 	p.WaitText("Restarts")
 	p.Review("agent-metrics-new")

@@ -59,8 +59,7 @@ func createKey(t *testing.T, p *consoletest.Page, name, role string) string {
 func TestAPIKeys_LiveFromCreationToRevocation(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
-	p := admin.Page(t)
-	p.Open("/console#/api-keys")
+	p := admin.Open(t, "/console#/api-keys")
 	secret := createKey(t, p, "Deployments", "Admin: everything")
 	row := p.Containing("row", "Deployments")
 	row.WaitText("Never")
@@ -85,15 +84,13 @@ func TestAPIKeys_LiveFromCreationToRevocation(t *testing.T) {
 func TestAPIKeys_CreateAKeyThatMayOnlyRead(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
-	p := admin.Page(t)
-	p.Open("/console#/api-keys")
+	p := admin.Open(t, "/console#/api-keys")
 	program := *admin
 	program.Token = createKey(t, p, "Watcher", "Member: only read")
 	p.Containing("row", "Watcher").WaitText("Member, only reads")
 	program.Call(http.MethodGet, "/api/v1/agents", "", http.StatusOK)
 	program.Call(http.MethodPost, "/api/v1/agents", `{"name": "a", "resource_plan": "hobby"}`, http.StatusForbidden)
-	reader := program.Page(t)
-	reader.Open("/console#/api-keys")
+	reader := program.Open(t, "/console#/api-keys")
 	reader.WaitText("Only admins can see and create API keys")
 }
 
@@ -110,8 +107,7 @@ func TestAPIKeys_SayThatTheSessionEnds(t *testing.T) {
 	child := *admin
 	child.Token, _ = parent.Call(http.MethodPost, "/api/v1/api-keys", `{"name": "child"}`,
 		http.StatusCreated)["secret"].(string)
-	p := parent.Page(t)
-	p.Open("/console#/api-keys")
+	p := parent.Open(t, "/console#/api-keys")
 	row := p.Containing("row", "You are signed in with it")
 	row.Click("button", "Revoke parent")
 	dialog := p.Within("dialog", "Revoke the key “parent”?")

@@ -61,8 +61,7 @@ func TestCloud_GivesEachTestAnOrganization(t *testing.T) {
 func TestCloud_SignsPagesIn(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Hobby)
-	p := admin.Page(t)
-	p.Open("/docs")
+	p := admin.Open(t, "/docs")
 	const session = `sessionStorage.getItem("console.session") ?? "none"`
 	if got := consoletest.Eval[string](p, session); !strings.Contains(got, admin.Token) {
 		t.Error("the page has no session")

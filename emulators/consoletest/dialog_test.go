@@ -38,8 +38,7 @@ func checkGuarded(t *testing.T, p *consoletest.Page, title string) {
 // TestDialogs_StayWhileAPersonRefusesToCloseThem presses Escape where closing loses something.
 func TestDialogs_StayWhileAPersonRefusesToCloseThem(t *testing.T) {
 	t.Parallel()
-	p := suite.Admin(t, plan.Starter).Page(t)
-	p.Open("/console#/api-keys")
+	p := suite.Admin(t, plan.Starter).Open(t, "/console#/api-keys")
 	p.Click("button", "Create a key")
 	form := p.Within("dialog", "Create an API key")
 	form.Fill("Name", "Backups")
@@ -62,8 +61,7 @@ func TestDialogs_ShowNotifications(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
 	admin.Call(http.MethodPost, "/api/v1/api-keys", `{"name": "old"}`, http.StatusCreated)
-	p := admin.Page(t)
-	p.Open("/console#/api-keys")
+	p := admin.Open(t, "/console#/api-keys")
 	p.Click("button", "Revoke old")
 	p.Within("dialog", "Revoke the key “old”?").Click("button", "Revoke")
 	p.WaitText("The key old is revoked.")
@@ -82,8 +80,7 @@ func TestDialogs_ShowNotifications(t *testing.T) {
 func TestDialogs_OpenedByAPollStay(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Hobby)
-	p := admin.Page(t)
-	p.Open("/console#/agents")
+	p := admin.Open(t, "/console#/agents")
 	p.WaitFor("heading", "Create your first agent")
 	refuseOnce(p, http.MethodGet, "/api/v1/")
 	p.WaitFor("dialog", endedTitle)

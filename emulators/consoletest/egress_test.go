@@ -66,8 +66,7 @@ func TestEgress_RefusedHostIsAllowed(t *testing.T) {
 	report(t, agent, egress.Count{Host: "api.example.com", Used: 7},
 		egress.Count{Host: "blocked.example.net", Refused: 3, Reason: egress.NotListed},
 		egress.Count{Host: "(no name)", Refused: 1, Reason: egress.NoName})
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/settings")
+	p := admin.Open(t, "/console#/agents/"+agent+"/settings")
 	card, log := p.Within("region", "Egress"), p.Within("region", "Hosts that it tried")
 	card.WaitText("Allowed hosts only")
 	log.WaitText("It was not on the agent’s list of allowed hosts")
@@ -114,8 +113,7 @@ func TestEgress_SecretStaysOutside(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
 	agent := restrictedAgent(admin, "brokered")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/variables")
+	p := admin.Open(t, "/console#/agents/"+agent+"/variables")
 	p.Click("button", "Set variables")
 	dialog := p.Within("dialog", "Set variables")
 	dialog.Fill("Name of variable 1", "API_KEY")
@@ -145,8 +143,7 @@ func TestEgress_SecretStaysOutside(t *testing.T) {
 func TestEgress_OfNewAgents(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
-	p := admin.Page(t)
-	p.Open("/console#/usage")
+	p := admin.Open(t, "/console#/usage")
 	card := p.Within("region", "Egress of new agents")
 	card.WaitText("Every host")
 	card.Click("button", "Change the default")
@@ -178,8 +175,7 @@ func TestEgress_OfNewAgents(t *testing.T) {
 func TestEgress_IsChosenForANewAgent(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
-	p := admin.Page(t)
-	p.Open("/console#/agents/new")
+	p := admin.Open(t, "/console#/agents/new")
 	dialog := p.Within("dialog", "New agent")
 	dialog.Fill("Name", "restricted")
 	dialog.WaitText("It reaches every host.")

@@ -121,8 +121,7 @@ func TestExpiredSession_AsksForAnotherKey(t *testing.T) {
 	key := admin.Call(http.MethodPost, "/api/v1/api-keys", `{"name": "old"}`, http.StatusCreated)
 	holder := *admin
 	holder.Token, _ = key["secret"].(string)
-	p := holder.Page(t)
-	p.Open("/console#/agents")
+	p := holder.Open(t, "/console#/agents")
 	p.WaitFor("heading", "Create your first agent")
 	admin.Call(http.MethodDelete, fmt.Sprint("/api/v1/api-keys/", key["id"]), "", http.StatusNoContent)
 	p.Click("link", "Usage")
@@ -140,8 +139,7 @@ func TestExpiredSession_AsksForAnotherKey(t *testing.T) {
 // TestExpiredSession_EndsFromItsDialog signs out where the console asks to sign in again.
 func TestExpiredSession_EndsFromItsDialog(t *testing.T) {
 	t.Parallel()
-	p := suite.Admin(t, plan.Hobby).Expired().Page(t)
-	p.Open("/console#/agents")
+	p := suite.Admin(t, plan.Hobby).Expired().Open(t, "/console#/agents")
 	p.Within("dialog", endedTitle).Click("button", "Sign out")
 	p.WaitFor("button", "Continue with *")
 	if got := sessionOf(p); got != (storedSession{}) {

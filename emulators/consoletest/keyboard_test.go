@@ -11,6 +11,14 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
+// openAgent runs an agent of a new organization, and opens a tab of its page.
+func openAgent(t *testing.T, name, tab string) (admin *consoletest.User, agent string, p *consoletest.Page) {
+	t.Helper()
+	admin = suite.Admin(t, plan.Starter)
+	agent = admin.RunningAgent(name)
+	return admin, agent, admin.Open(t, "/console#/agents/"+agent+tab)
+}
+
 // tabTo presses Tab until an element has the focus.
 func tabTo(t *testing.T, p *consoletest.Page, role, name string) {
 	t.Helper()
@@ -24,6 +32,13 @@ func tabTo(t *testing.T, p *consoletest.Page, role, name string) {
 		passed = append(passed, fmt.Sprintf("%s %q", e.Role, e.Name))
 	}
 	t.Fatalf("Tab does not reach the %s %q, but %v", role, name, passed)
+}
+
+// pressAt goes to an element, and presses Enter.
+func pressAt(t *testing.T, p *consoletest.Page, role, name string) {
+	t.Helper()
+	tabTo(t, p, role, name)
+	p.Press("Enter")
 }
 
 // checkFocus checks which element has the focus, once the page has moved it.
@@ -55,14 +70,12 @@ func checkReachable(t *testing.T, p *consoletest.Page) {
 func TestKeyboard_CreatesAnAgent(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Startup)
-	p := admin.Page(t)
-	p.Open("/console#/agents")
+	p := admin.Open(t, "/console#/agents")
 	p.WaitFor("heading", "Create your first agent")
 	p.Press("Tab")
 	checkFocus(t, p, "button", "Skip to the content")
 	p.Press("Enter")
-	tabTo(t, p, "button", "New agent")
-	p.Press("Enter")
+	pressAt(t, p, "button", "New agent")
 	checkFocus(t, p, "textbox", "Name")
 	p.Press("Escape")
 	p.WaitGone("dialog", "New agent")
@@ -75,16 +88,14 @@ func TestKeyboard_CreatesAnAgent(t *testing.T) {
 	tabTo(t, p, "radio", "Hobby")
 	p.Press("ArrowDown")
 	checkFocus(t, p, "radio", "Starter")
-	tabTo(t, p, "button", "Add a variable")
-	p.Press("Enter")
+	pressAt(t, p, "button", "Add a variable")
 	checkFocus(t, p, "textbox", "Name of variable 1")
 	p.Type("LOG_LEVEL")
 	tabTo(t, p, "textbox", "Value of LOG_LEVEL")
 	p.Type("debug")
 	checkReachable(t, p)
 	tabTo(t, p, "button", "Remove LOG_LEVEL")
-	tabTo(t, p, "button", "Create the agent")
-	p.Press("Enter")
+	pressAt(t, p, "button", "Create the agent")
 	p.WaitGone("dialog", "New agent")
 	checkFocus(t, p, "heading", "typed")
 	p.WaitText("Starter plan")
@@ -98,22 +109,18 @@ func TestKeyboard_ActsOnAnAgent(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
 	admin.RunningAgent("typist")
-	p := admin.Page(t)
-	p.Open("/console#/agents")
+	p := admin.Open(t, "/console#/agents")
 	p.WaitFor("link", "typist")
-	tabTo(t, p, "link", "typist")
-	p.Press("Enter")
+	pressAt(t, p, "link", "typist")
 	checkFocus(t, p, "heading", "typist")
 	usePalette(t, p)
 
-	tabTo(t, p, "button", "Restart")
-	p.Press("Enter")
+	pressAt(t, p, "button", "Restart")
 	checkFocus(t, p, "button", "Restart the agent")
 	checkReachable(t, p)
 	p.Press("Escape")
 	checkFocus(t, p, "button", "Restart")
-	tabTo(t, p, "button", "Pause")
-	p.Press("Enter")
+	pressAt(t, p, "button", "Pause")
 	checkFocus(t, p, "button", "Pause the agent")
 	p.Press("Enter")
 	p.WaitFor("heading", "The agent is paused")
@@ -133,15 +140,13 @@ func TestKeyboard_ActsOnAnAgent(t *testing.T) {
 	p.Press("Escape")
 	checkFocus(t, p, "button", "More actions")
 	p.Press("Enter")
-	tabTo(t, p, "button", "Delete")
-	p.Press("Enter")
+	pressAt(t, p, "button", "Delete")
 	checkFocus(t, p, "textbox", "Type typist to confirm")
 	checkReachable(t, p)
 	p.Press("Escape")
 	checkFocus(t, p, "button", "More actions")
 	p.Press("Enter")
-	tabTo(t, p, "button", "Delete")
-	p.Press("Enter")
+	pressAt(t, p, "button", "Delete")
 	checkFocus(t, p, "textbox", "Type typist to confirm")
 	p.Type("typist")
 	p.Press("Enter")
@@ -188,13 +193,9 @@ func usePalette(t *testing.T, p *consoletest.Page) {
 // TestKeyboard_RenamesAndNavigates changes a name in place, and follows the links of an agent's page.
 func TestKeyboard_RenamesAndNavigates(t *testing.T) {
 	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("before")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent)
+	_, _, p := openAgent(t, "before", "")
 	p.WaitFor("heading", "The agent is running")
-	tabTo(t, p, "button", "Rename the agent")
-	p.Press("Enter")
+	pressAt(t, p, "button", "Rename the agent")
 	checkFocus(t, p, "textbox", "Name")
 	p.Press("Escape")
 	checkFocus(t, p, "button", "Rename the agent")
@@ -205,13 +206,11 @@ func TestKeyboard_RenamesAndNavigates(t *testing.T) {
 	checkFocus(t, p, "button", "Rename the agent")
 	p.WaitFor("heading", "after")
 	for _, tab := range []string{"Metrics", "Logs", "Variables", "Schedules", "Credentials", "History", "Settings"} {
-		tabTo(t, p, "link", tab)
-		p.Press("Enter")
+		pressAt(t, p, "link", tab)
 		checkFocus(t, p, "heading", "after")
 	}
 	p.Press("Tab") // focus is above the tabs
-	tabTo(t, p, "button", "Turn the sandbox on")
-	p.Press("Enter")
+	pressAt(t, p, "button", "Turn the sandbox on")
 	p.WaitFor("dialog", "Turn the sandbox on?")
 	checkFocus(t, p, "button", "Turn the sandbox on") // that of the dialog
 	p.Press("Escape")
@@ -230,22 +229,18 @@ func TestKeyboard_KeepsItsPlaceAfterRemovals(t *testing.T) {
 	admin := suite.Admin(t, plan.Starter)
 	admin.Call(http.MethodPost, "/api/v1/api-keys", `{"name": "old"}`, http.StatusCreated)
 	agent := admin.CreateAgent("configured", map[string]string{"COLOR": "red", "SHAPE": "round"})
-	p := admin.Page(t)
-	p.Open("/console#/api-keys")
+	p := admin.Open(t, "/console#/api-keys")
 	p.WaitFor("button", "Revoke old")
-	tabTo(t, p, "button", "Revoke old")
-	p.Press("Enter")
+	pressAt(t, p, "button", "Revoke old")
 	p.WaitFor("dialog", "Revoke the key “old”?")
-	tabTo(t, p, "button", "Revoke")
-	p.Press("Enter")
+	pressAt(t, p, "button", "Revoke")
 	p.WaitGone("button", "Revoke old")
 	p.WaitTrue(`document.activeElement.matches("h2") && document.activeElement.innerText.includes("of at most")`)
 
 	p.Open("/console#/agents/" + agent + "/variables")
 	for _, name := range []string{"COLOR", "SHAPE"} {
 		p.WaitFor("button", "Delete "+name)
-		tabTo(t, p, "button", "Delete "+name)
-		p.Press("Enter")
+		pressAt(t, p, "button", "Delete "+name)
 		dialog := "Delete " + name + "?"
 		p.WaitFor("dialog", dialog)
 		checkFocus(t, p, "button", "Cancel")

@@ -65,8 +65,7 @@ func TestUsage_SaysWhatToDoWhenAPlanIsFull(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Hobby)
 	admin.CreateAgent("only one", nil)
-	p := admin.Page(t)
-	p.Open("/console#/usage")
+	p := admin.Open(t, "/console#/usage")
 	p.WaitText("1 of 1 agent used, 0 agents left")
 	p.WaitText("To create another agent, delete an agent or choose a larger plan.")
 	p.WaitText("To create another agent, stop or delete an agent or choose a larger plan.") // CPU and memory
@@ -79,8 +78,7 @@ func TestUsage_SaysWhatToDoWhenAPlanIsFull(t *testing.T) {
 func TestBilling_ChangesThePlan(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Hobby)
-	p := admin.Page(t)
-	p.Open("/console#/billing")
+	p := admin.Open(t, "/console#/billing")
 	p.WaitText("The organization has no subscription")
 	p.Review("billing")
 	p.Click("button", "Change to Starter")
@@ -274,8 +272,7 @@ func TestAuditLog_IsFilteredAndExported(t *testing.T) {
 	agent := admin.CreateAgent("support bot", nil)
 	admin.AwaitAgent(agent, "running")
 	admin.Call(http.MethodPatch, "/api/v1/agents/"+agent, `{"name": "sales bot"}`, http.StatusOK)
-	p := admin.Page(t)
-	p.Open("/console#/audit-log")
+	p := admin.Open(t, "/console#/audit-log")
 	entries := p.Within("list", "Entries, newest first")
 	entries.WaitText("Agent created")
 	p.Select("Action", "Agent changed")
@@ -332,8 +329,7 @@ func TestAuditLog_SaysWhatIsWrongWithALink(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Enterprise)
 	admin.CreateAgent("support bot", nil)
-	p := admin.Page(t)
-	p.Open("/console#/audit-log?from=yesterday")
+	p := admin.Open(t, "/console#/audit-log?from=yesterday")
 	p.WaitText("from: ")
 	p.Click("link", "Since yesterday (leave out)")
 	p.Within("list", "Entries, newest first").WaitText("Agent created")
@@ -342,8 +338,7 @@ func TestAuditLog_SaysWhatIsWrongWithALink(t *testing.T) {
 // TestAuditLog_SaysWhichPlanIncludesIt leads from the audit log of a smaller plan to the plans.
 func TestAuditLog_SaysWhichPlanIncludesIt(t *testing.T) {
 	t.Parallel()
-	p := suite.Admin(t, plan.Business).Page(t)
-	p.Open("/console#/audit-log")
+	p := suite.Admin(t, plan.Business).Open(t, "/console#/audit-log")
 	p.WaitText("The audit log comes with the Enterprise plan")
 	if b := p.WaitFor("button", "Export"); !b.Disabled {
 		t.Error("the export can be started without the feature")

@@ -17,8 +17,7 @@ func TestPages_OfAnAgentLookRightInEachStatus(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
 	agent := admin.UnreadyAgent("support bot", map[string]string{"LOG_LEVEL": "debug", "API_TOKEN": "a-secret"})
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent)
+	p := admin.Open(t, "/console#/agents/"+agent)
 	p.WaitText("It is at the stage “Ready”.") // the heading changes after a minute
 	p.Review("agent-provisioning")
 	checkMotion(t, p)
@@ -124,8 +123,7 @@ func TestPages_WithoutAnOrganizationSayWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	outsider.Token = token
-	p := outsider.Page(t)
-	p.Open("/console#/agents")
+	p := outsider.Open(t, "/console#/agents")
 	p.WaitFor("heading", "No organization is active")
 	p.WaitText("user_outside_of_" + outsider.Organization)
 	p.Review("no-organization")

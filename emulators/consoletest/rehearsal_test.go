@@ -24,10 +24,7 @@ const rememberRehearsals = `(() => {
 // TestRehearsal_SaysWhatAChangeWouldDo opens the dialogs that change a running agent, and makes no change.
 func TestRehearsal_SaysWhatAChangeWouldDo(t *testing.T) {
 	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("careful")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent)
+	admin, agent, p := openAgent(t, "careful", "")
 	p.WaitFor("heading", "The agent is running")
 	consoletest.Eval[bool](p, rememberRehearsals)
 	expect := func(dialog string, texts ...string) {
@@ -71,8 +68,7 @@ func TestResize_ShowsWhatASizeTakesUpAndChangesIt(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Startup)
 	agent := admin.RunningAgent("grows")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/settings")
+	p := admin.Open(t, "/console#/agents/"+agent+"/settings")
 	p.Within("region", "Size").Click("button", "Change the size")
 	dialog := p.Within("dialog", "Change the size?")
 	dialog.Select("New size", "Startup: 2 cores, 4 GiB memory, 20 GiB storage")
@@ -103,8 +99,7 @@ func TestRehearsal_SaysThatAChangeIsRefused(t *testing.T) {
 	admin := suite.Admin(t, plan.Starter)
 	agent := admin.RunningAgent("refused")
 	admin.Call(http.MethodPost, "/api/v1/agents/"+agent+"/stop", "", http.StatusOK)
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent)
+	p := admin.Open(t, "/console#/agents/"+agent)
 	p.WaitFor("heading", "The agent is stopped")
 	p.Respond("POST", "/start?dry_run=true",
 		refusal(http.StatusPaymentRequired, "plan_capacity_exceeded", "The plan has no room for 2 more cores."))

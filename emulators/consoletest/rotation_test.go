@@ -26,10 +26,7 @@ func setSecret(p *consoletest.Page, name, value string) {
 // second change open until the story has seen it.
 func TestSecretRotation_IsFollowedUntilThePodHasTheValue(t *testing.T) {
 	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("rotates")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/variables")
+	admin, agent, p := openAgent(t, "rotates", "/variables")
 	p.WaitText("The agent has no secrets.")
 	setSecret(p, "API_TOKEN", "first-value")
 	secret := p.Containing("listitem", "version")
@@ -65,10 +62,7 @@ func TestSecretRotation_IsFollowedUntilThePodHasTheValue(t *testing.T) {
 // story has seen the retry.
 func TestSecretRotation_IsReconciledAfterItFailed(t *testing.T) {
 	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("stumbles")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/variables")
+	_, agent, p := openAgent(t, "stumbles", "/variables")
 	p.WaitText("The agent has no secrets.")
 	suite.Break(t, agent, cluster.NotReady) // if it crashed now, the agent could be in error before the change
 	setSecret(p, "API_TOKEN", "value")
@@ -181,10 +175,7 @@ func TestCredentials_AreRevealedAndRotated(t *testing.T) {
 // without spinning, and offers a retry.
 func TestCredentialRotation_IsRetriedAfterItFailed(t *testing.T) {
 	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("resists")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/credentials")
+	_, agent, p := openAgent(t, "resists", "/credentials")
 	p.WaitText("The credentials were never rotated.")
 	suite.Break(t, agent, cluster.NotReady) // if it crashed now, the agent could be in error before the rotation
 	p.Click("button", "Rotate the credentials")

@@ -149,8 +149,7 @@ func TestSchedules_OfTwoAdminsMeet(t *testing.T) {
 	checkSchedule(t, admin, id, "other", map[string]any{"cron": "0 7 * * *"})
 
 	set(daily)
-	member := admin.Colleague("member").Page(t)
-	member.Open("/console#/agents/" + id + "/schedules")
+	member := admin.Colleague("member").Open(t, "/console#/agents/"+id+"/schedules")
 	member.WaitText("At 09:00 every day")
 	for _, name := range []string{"Add a schedule", "Change daily", "Turn off daily", "Remove daily", "Set a time"} {
 		if b := member.WaitFor("button", name); !b.Disabled || b.Description == "" {

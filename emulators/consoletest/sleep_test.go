@@ -17,8 +17,7 @@ import (
 func TestSleep_IsSeenSetAndEnded(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
-	p := admin.Page(t)
-	p.Open("/console#/agents/new")
+	p := admin.Open(t, "/console#/agents/new")
 	dialog := p.Within("dialog", "New agent")
 	dialog.WaitText("It falls asleep after 30 min without use, and a request wakes it.")
 	p.Review("new-agent-sleeps")
@@ -60,8 +59,7 @@ func TestSleep_IsSeenSetAndEnded(t *testing.T) {
 	p.WaitFor("button", "Open the dashboard of sleeper")
 	p.Review("agents-asleep")
 
-	member := admin.Colleague("member").Page(t)
-	member.Open("/console#/agents/" + id)
+	member := admin.Colleague("member").Open(t, "/console#/agents/"+id)
 	member.WaitText("The agent is asleep, because it was idle")
 	member.Click("button", "Open dashboard")
 	member.Within("dialog", "The dashboard asks for a password").WaitText("It wakes when you sign in")
@@ -88,8 +86,7 @@ func TestSleep_IsSeenSetAndEnded(t *testing.T) {
 // TestSleep_IsInThePriceOfPlans says on the page with prices what sleeps.
 func TestSleep_IsInThePriceOfPlans(t *testing.T) {
 	t.Parallel()
-	p := suite.Admin(t, plan.Hobby).Page(t)
-	p.Open("/console#/billing")
+	p := suite.Admin(t, plan.Hobby).Open(t, "/console#/billing")
 	p.WaitText("Agents fall asleep after 30 min without use, unless you ask for another time")
 	p.WaitText("Agents never sleep, unless you ask for it")
 	p.Review("plans-sleep")

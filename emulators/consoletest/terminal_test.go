@@ -14,10 +14,7 @@ import (
 // TestTerminal_ShowsWhatTheShellDoes types a command, whose output has colors, and ends the shell.
 func TestTerminal_ShowsWhatTheShellDoes(t *testing.T) {
 	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("has a shell")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/terminal")
+	_, _, p := openAgent(t, "has a shell", "/terminal")
 	p.WaitText("Connected")
 	p.Focus("textbox", "Terminal input")
 	p.Type(`printf '\033[38;2;9;200;9mcolor%s\033[0m\n' $((40+2))`)
@@ -77,8 +74,7 @@ func TestTerminal_SaysWhyItIsRefused(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
 	agent := admin.RunningAgent("is closed")
-	p := admin.Page(t)
-	p.Open("/console#/usage")
+	p := admin.Open(t, "/console#/usage")
 	consoletest.Eval[int](p, loseAnswers)
 	p.Click("button", "Turn off for everyone")
 	p.WaitText(isUnknown)

@@ -73,6 +73,14 @@ func (u *User) Page(t *testing.T) *Page {
 	return p
 }
 
+// Open returns a page on which the user is signed in, at a path.
+func (u *User) Open(t *testing.T, path string) *Page {
+	t.Helper()
+	p := u.Page(t)
+	p.Open(path)
+	return p
+}
+
 // callTimeout bounds a call of the API.
 const callTimeout = time.Minute
 

@@ -13,10 +13,7 @@ import (
 // TestVariables_AreSetTogether sets plain variables and secrets from a .env file, and deletes one of each.
 func TestVariables_AreSetTogether(t *testing.T) {
 	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("configured")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/variables")
+	_, _, p := openAgent(t, "configured", "/variables")
 	p.WaitText("The agent has no secrets.")
 	p.Click("button", "Set variables")
 	dialog := p.Within("dialog", "Set variables")
@@ -55,10 +52,7 @@ func TestVariables_AreSetTogether(t *testing.T) {
 // it, and removes it.
 func TestFiles_AreSetAndRemoved(t *testing.T) {
 	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("with files")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/variables")
+	_, _, p := openAgent(t, "with files", "/variables")
 	p.WaitText("The agent has no files.")
 	p.Click("button", "Add a file")
 	dialog := p.Within("dialog", "Add a file")
@@ -142,8 +136,7 @@ func TestSecrets_WaitForTheStart(t *testing.T) {
 	agent := admin.RunningAgent("rests")
 	admin.Call(http.MethodPost, "/api/v1/agents/"+agent+"/stop", "", http.StatusOK)
 	admin.AwaitAgent(agent, "stopped")
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + agent + "/variables")
+	p := admin.Open(t, "/console#/agents/"+agent+"/variables")
 	p.Click("button", "Set variables")
 	dialog := p.Within("dialog", "Set variables")
 	dialog.WaitText("None now: no pod runs.")
@@ -189,8 +182,7 @@ func TestVariables_OfMembers(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
 	agent := admin.RunningAgent("private")
-	p := admin.Colleague("member").Page(t)
-	p.Open("/console#/agents/" + agent + "/variables")
+	p := admin.Colleague("member").Open(t, "/console#/agents/"+agent+"/variables")
 	p.WaitText("Only admins can see and change variables")
 	p.Review("member-variables")
 	p.Click("link", "Logs")

@@ -83,8 +83,7 @@ const loseRotation = `(() => {
 // the console has to rotate again. Then the page has the secret nowhere, also for a person who returns to it.
 func TestWebhooks_RotateShowsTheNewSecretOnce(t *testing.T) {
 	t.Parallel()
-	p := suite.Admin(t, plan.Starter).Page(t)
-	p.Open("/console#/webhooks")
+	p := suite.Admin(t, plan.Starter).Open(t, "/console#/webhooks")
 	url := "https://hooks.example.com/agents"
 	secret := createWebhook(t, p, url)
 
@@ -130,8 +129,7 @@ func TestWebhooks_LiveFromCreationToDeletion(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	admin := suite.Admin(t, plan.Starter)
-	p := admin.Page(t)
-	p.Open("/console#/webhooks")
+	p := admin.Open(t, "/console#/webhooks")
 	p.WaitText("No webhooks yet")
 	url := receiver.URL + "/hook"
 	createWebhook(t, p, url)
@@ -165,8 +163,7 @@ func TestWebhooks_LiveFromCreationToDeletion(t *testing.T) {
 	p.Click("button", "Enable")
 	p.WaitText("The webhook is enabled.")
 
-	member := admin.Colleague("member").Page(t)
-	member.Open("/console#/webhooks")
+	member := admin.Colleague("member").Open(t, "/console#/webhooks")
 	member.WaitText("Only admins can see and change webhooks")
 	if strings.Contains(member.Text(), "Create a webhook") {
 		t.Error("a member is offered to create a webhook")
@@ -183,8 +180,7 @@ func TestWebhooks_LiveFromCreationToDeletion(t *testing.T) {
 // TestWebhooks_AreNotReadAfterTheirPage leaves the page of a webhook while the service works on a test event.
 func TestWebhooks_AreNotReadAfterTheirPage(t *testing.T) {
 	t.Parallel()
-	p := suite.Admin(t, plan.Starter).Page(t)
-	p.Open("/console#/webhooks")
+	p := suite.Admin(t, plan.Starter).Open(t, "/console#/webhooks")
 	createWebhook(t, p, "https://hooks.example.com/agents")
 	release := make(chan struct{})
 	p.Respond(http.MethodPost, "/test", consoletest.Response{Hold: release, Times: 1})
@@ -208,8 +204,7 @@ func TestWebhooks_AreNotReadAfterTheirPage(t *testing.T) {
 func TestWebhooks_AreReadAgainForAPersonWhoIsBack(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
-	p := admin.Page(t)
-	p.Open("/console#/webhooks")
+	p := admin.Open(t, "/console#/webhooks")
 	p.WaitText("No webhooks yet")
 	consoletest.Eval[int](p, quickOnly)
 	admin.Call(http.MethodPost, "/api/v1/webhooks", `{"url": "https://hooks.example.com/back"}`, http.StatusCreated)
