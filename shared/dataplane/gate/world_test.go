@@ -299,13 +299,6 @@ func (w *world) client(t testing.TB, address string, roots *x509.CertPool) *http
 	}}
 }
 
-// toward dials one address, whatever is asked for.
-func (w *world) toward(to string) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, to)
-	}
-}
-
 // answer is what a client got.
 type answer struct {
 	status int
