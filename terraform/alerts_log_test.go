@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -361,11 +360,8 @@ func TestNotifiers_CountNudgesThatTheyCannotPublish(t *testing.T) { //nolint:par
 // paste that is about the same.
 func TestAlerts_AreExplained(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, chapter, _ := strings.Cut(string(b), "\n## Alerts\n")
+	b := read(t, "README.md")
+	_, chapter, _ := strings.Cut(b, "\n## Alerts\n")
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
 	sections := map[string]string{}
 	for section := range strings.SplitSeq(chapter, "\n### ") {

@@ -2,7 +2,6 @@ package terraform_test
 
 import (
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -58,10 +57,7 @@ func TestResources_KeepTheirMetaArguments(t *testing.T) {
 		if b.Type != "resource" {
 			continue
 		}
-		source, err := os.ReadFile(b.TypeRange.Filename)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := []byte(read(t, b.TypeRange.Filename))
 		var found []string
 		add := func(name string) {
 			if a := b.Body.Attributes[name]; a != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -49,11 +48,11 @@ func bootstrapped(t *testing.T, flags ...string) twice {
 		return runs
 	}
 	p, args, runs := newProject(t, 100), []string{"project-1", "europe-west4", "test"}, twice{}
-	runs.first, runs.out = p.succeed(t.Context(), t, "bootstrap.sh", append(flags, args...)...)
+	runs.first, runs.out = p.succeed(t, "bootstrap.sh", append(flags, args...)...)
 	path := filepath.Join(p.root, "terraform", "terraform.tfvars")
 	runs.settings = read(t, path)
 	p.write(t, path, runs.settings+"# mine\n", 0o600)
-	runs.second, _ = p.succeed(t.Context(), t, "bootstrap.sh", args...)
+	runs.second, _ = p.succeed(t, "bootstrap.sh", args...)
 	runs.settingsAfter = read(t, path)
 	if bootstrappings.done == nil {
 		bootstrappings.done = map[string]twice{}
@@ -133,7 +132,7 @@ func TestBootstrap_GoesOnFromWhatIsHalfMade(t *testing.T) {
 			for file, content := range row.answers {
 				p.answer(t, file, content)
 			}
-			calls, out, err := p.run(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+			calls, out, err := p.run(t, "bootstrap.sh", "project-1", "europe-west4", "test")
 			if (err != nil) != row.refused {
 				t.Fatalf("error = %v, want one: %t\n%s", err, row.refused, out)
 			}
@@ -231,7 +230,7 @@ func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 			if row.prepare != nil {
 				row.prepare(t, p)
 			}
-			calls, out, err := p.run(t.Context(), t, "bootstrap.sh",
+			calls, out, err := p.run(t, "bootstrap.sh",
 				append(row.args, "project-1", "europe-west4", "test")...)
 			if (err != nil) != row.refused {
 				t.Fatalf("error = %v, want one: %t\n%s", err, row.refused, out)
@@ -239,11 +238,7 @@ func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 			if made := creations(calls); row.refused && len(made) > 0 {
 				t.Errorf("creates %s", strings.Join(made, "\n"))
 			}
-			for _, want := range row.says {
-				if !strings.Contains(out, want) {
-					t.Errorf("does not say %q:\n%s", want, out)
-				}
-			}
+			wantParts(t, "the output", out, row.says...)
 		})
 	}
 }
@@ -253,13 +248,13 @@ func TestBootstrap_WaitsForWhatIsNotKnownYet(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, 100)
 	p.answer(t, "refusals", "project-info describe\nadd-iam-policy-binding\nadd-iam-policy-binding\n")
-	_, out := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	_, out := p.succeed(t, "bootstrap.sh", "project-1", "europe-west4", "test")
 	if left := read(t, filepath.Join(p.state, "refusals")); left != "" || strings.Count(out, "slept 10") != 2 {
 		t.Errorf("want two waits for an account, and no refusals left of %q:\n%s", left, out)
 	}
 	p = newProject(t, 100)
 	p.answer(t, "refusals", strings.Repeat("add-iam-policy-binding\n", 6))
-	if _, out, err := p.run(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test"); err == nil {
+	if _, out, err := p.run(t, "bootstrap.sh", "project-1", "europe-west4", "test"); err == nil {
 		t.Errorf("a right that is refused ends nothing:\n%s", out)
 	}
 }
@@ -318,7 +313,7 @@ func TestBootstrap_ReadsWhatThereIs(t *testing.T) {
 	p.answer(t, "policy-iam.allowedPolicyMemberDomains", "[{'values': {'allowedValues': ['C0123abc']}}]\n")
 	stored := filepath.Join(p.state, "objects/project-1-test-terraform/settings/terraform.tfvars")
 	p.write(t, stored, settingsOfTest+"cells_project = \"cells-1\"\n", 0o600)
-	calls, out := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	calls, out := p.succeed(t, "bootstrap.sh", "project-1", "europe-west4", "test")
 	const policy = "LOOK at iam.allowedPolicyMemberDomains: [{'values': {'allowedValues': ['C0123abc']}}]"
 	if !strings.Contains(out, policy) || strings.Count(out, "LOOK at") != 1 {
 		t.Errorf("does not report the one policy:\n%s", out)
@@ -364,7 +359,7 @@ func TestBootstrap_RefusesSettingsOfAnotherDeployment(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, 100)
 			p.write(t, filepath.Join(p.root, "terraform/terraform.tfvars"), row.settings, 0o600)
-			calls, out, err := p.run(t.Context(), t, "bootstrap.sh",
+			calls, out, err := p.run(t, "bootstrap.sh",
 				append(row.flags, "project-1", "europe-west4", "test")...)
 			if (err != nil) != (row.says != "") || !strings.Contains(out, row.says) {
 				t.Errorf("error = %v, want one: %t, which says %q\n%s", err, row.says != "", row.says, out)
@@ -387,7 +382,7 @@ func TestBootstrap_WritesNoTemplateOverSettings(t *testing.T) {
 	p.write(t, filepath.Join(p.state, "objects", kept), settings, 0o600)
 	p.write(t, filepath.Join(p.state, "generations", kept), "1\n", 0o600)
 	p.answer(t, "refusals", "storage cp gs://"+kept+"\n")
-	calls, out, err := p.run(t.Context(), t, "bootstrap.sh", strings.Fields(args)...)
+	calls, out, err := p.run(t, "bootstrap.sh", strings.Fields(args)...)
 	if err == nil || !strings.Contains(out, "Run this again") || strings.Contains(calls, "add-iam-policy-binding") {
 		t.Errorf("without the settings, the script ends with %v and grants\n%v\n%s", err, grantsOf(calls), out)
 	}
@@ -395,7 +390,7 @@ func TestBootstrap_WritesNoTemplateOverSettings(t *testing.T) {
 	if _, err := os.Stat(file); err == nil {
 		t.Errorf("the script wrote\n%s", read(t, file))
 	}
-	p.succeed(t.Context(), t, "bootstrap.sh", "--cells-project=cells-1", "project-1", "europe-west4", "test")
+	p.succeed(t, "bootstrap.sh", "--cells-project=cells-1", "project-1", "europe-west4", "test")
 	if got := read(t, file); got != settings {
 		t.Errorf("a second run has the settings\n%s\nwant\n%s", got, settings)
 	}
@@ -524,11 +519,8 @@ func TestBootstrap_PreparesTheProjectOfTheCells(t *testing.T) {
 	if got := rolesIn(calls, "project-1"); !slices.Contains(got, "monitoring.metricsScopesAdmin") {
 		t.Errorf("the deployer cannot read the cells' metrics in project-1: %q", got)
 	}
-	for _, want := range []string{`cells_project        = "cells-1"`, `cells_project_number = "123456789012"`} {
-		if !strings.Contains(runs.settings, want) {
-			t.Errorf("the settings lack %s:\n%s", want, runs.settings)
-		}
-	}
+	wantParts(t, "the settings", runs.settings,
+		`cells_project        = "cells-1"`, `cells_project_number = "123456789012"`)
 	for _, want := range []string{"project project-1:", "project cells-1:"} {
 		if !strings.Contains(runs.out, want) {
 			t.Errorf("does not compare the quotas of %q:\n%s", want, runs.out)
@@ -593,7 +585,7 @@ func TestQuotas_AreComparedWhereTheyAreNeeded(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, 100)
 	p.write(t, filepath.Join(p.root, "terraform/terraform.tfvars"), "cells_project = \"cells-1\"\n", 0o600)
-	_, out := p.succeed(t.Context(), t, "quotas.sh", "project-1", "europe-west4")
+	_, out := p.succeed(t, "quotas.sh", "project-1", "europe-west4")
 	services, cells, _ := strings.Cut(out, "project cells-1:")
 	for metric, want := range map[string][2]bool{
 		"CPUS_ALL_REGIONS": {false, true}, "SSD_TOTAL_GB": {false, true}, "cpu_allocation": {true, false},
@@ -605,7 +597,7 @@ func TestQuotas_AreComparedWhereTheyAreNeeded(t *testing.T) {
 		}
 	}
 	p.setQuota(t, quota{service: "compute.googleapis.com", metric: "SSD_TOTAL_GB", scope: "region"}, 200, 0)
-	if _, out, err := p.run(t.Context(), t, "quotas.sh", "project-1", "europe-west4"); err == nil ||
+	if _, out, err := p.run(t, "quotas.sh", "project-1", "europe-west4"); err == nil ||
 		!strings.Contains(out, "quotas?project=cells-1") {
 		t.Errorf("a quota of the cells that is too small is no failure (%v):\n%s", err, out)
 	}
@@ -665,12 +657,8 @@ func TestQuotas_CountEveryCellInItsRegion(t *testing.T) {
 			if row.settings != "" {
 				p.write(t, filepath.Join(p.root, "terraform/terraform.tfvars"), row.settings, 0o600)
 			}
-			_, out := p.succeed(t.Context(), t, "quotas.sh", "project-1", "europe-west4")
-			for _, want := range row.want {
-				if !strings.Contains(out, want) {
-					t.Errorf("the output does not have %q:\n%s", want, out)
-				}
-			}
+			_, out := p.succeed(t, "quotas.sh", "project-1", "europe-west4")
+			wantParts(t, "the output", out, row.want...)
 			if row.wantNone != "" && strings.Contains(out, row.wantNone) {
 				t.Errorf("the output has %q:\n%s", row.wantNone, out)
 			}
@@ -681,9 +669,7 @@ func TestQuotas_CountEveryCellInItsRegion(t *testing.T) {
 // TestApplyCells_AppliesObjectsAndWaitsForThem runs the script for two cells, with a kubectl that fails.
 func TestApplyCells_AppliesObjectsAndWaitsForThem(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3, which the script runs, is not installed")
-	}
+	require(t, "python3")
 	for name, row := range map[string]struct {
 		fails   string // arguments of kubectl, and how often they fail
 		times   string
@@ -743,14 +729,11 @@ kubectl() {
 }
 `, 0o600)
 			file := filepath.Join(p.state, "outputs.json")
-			calls, out, err := p.run(t.Context(), t, "apply-cells.sh", file, "project-1")
+			calls, out, err := p.run(t, "apply-cells.sh", file, "project-1")
 			if (err != nil) != row.ends {
 				t.Fatalf("error = %v, want one: %t\n%s", err, row.ends, out)
 			}
-			did, err := os.ReadFile(filepath.Join(p.state, "kubectl"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			did := []byte(read(t, filepath.Join(p.state, "kubectl")))
 			if got := strings.Count(string(did), "apply --server-side"); got != row.applies {
 				t.Errorf("%d applies, want %d:\n%s", got, row.applies, did)
 			}

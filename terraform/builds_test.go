@@ -94,7 +94,7 @@ func (b build) script(t *testing.T, id, workspace string, values map[string]stri
 // build with too many or too few.
 func TestBuilds_AreGivenTheSubstitutionsThatTheyUse(t *testing.T) {
 	t.Parallel()
-	calls, _ := newDeployment(t).succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	calls, _ := newDeployment(t).succeed(t, "deploy.sh", "project-1", "europe-west4", "test")
 	for _, s := range submissions(t, calls) {
 		used := map[string]bool{}
 		text := regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAllString(read(t, filepath.Join("..", s.config)), "")
@@ -317,7 +317,7 @@ func TestLock_PinsImagesAndProvider(t *testing.T) {
 	images := filepath.Join(p.root, "terraform/build/images")
 	lock := filepath.Join(p.root, "terraform/build/images.lock")
 	p.write(t, images, "# a comment\n\n_GO        "+host+"/go:1\n_TERRAFORM "+host+"/tools/terraform:2\n", 0o600)
-	p.succeed(t.Context(), t, "lock.sh")
+	p.succeed(t, "lock.sh")
 	want := "_GO=" + host + "/go:1@sha256:" + strings.Repeat("1", 64) + "\n" +
 		"_TERRAFORM=" + host + "/tools/terraform:2@sha256:" + strings.Repeat("2", 64) + "\n"
 	if got := read(t, lock); got != want {
@@ -328,7 +328,7 @@ func TestLock_PinsImagesAndProvider(t *testing.T) {
 		t.Errorf("locks the provider with %q", locked)
 	}
 	p.write(t, images, "_GO "+host+"/go:unknown\n", 0o600)
-	if _, out, err := p.run(t.Context(), t, "lock.sh"); err == nil {
+	if _, out, err := p.run(t, "lock.sh"); err == nil {
 		t.Errorf("an unknown tag ends nothing:\n%s", out)
 	}
 	if got := read(t, lock); got != want {
@@ -375,7 +375,7 @@ func TestPublishing_ReplacesNothing(t *testing.T) {
 	if err != nil || string(out) != want {
 		t.Errorf("publishing runs %s, %v, want %s", out, err, want)
 	}
-	calls, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	calls, _ := p.succeed(t, "bootstrap.sh", "project-1", "europe-west4", "test")
 	if strings.Contains(calls, "storage.objectUser") || !strings.Contains(calls, "storage.objectCreator") {
 		t.Errorf("the builder could replace a file:\n%s", calls)
 	}
@@ -406,7 +406,7 @@ func TestDeploy_NamesTheVersionOfTheClients(t *testing.T) {
 			if row.changes {
 				p.write(t, filepath.Join(p.root, "client.go"), "package client\n", 0o600)
 			}
-			calls, _ := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+			calls, _ := p.succeed(t, "deploy.sh", "project-1", "europe-west4", "test")
 			version := submissions(t, calls)[0].substitutions["_CLIENTS"]
 			if at, ok := clientrelease.Time(version); !ok || time.Since(at) < -time.Minute {
 				t.Errorf("the version of the clients is %q, want that of a time in the past", version)
@@ -421,9 +421,7 @@ func TestDeploy_NamesTheVersionOfTheClients(t *testing.T) {
 // commit makes a repository of the project, with everything but the files of the deployment.
 func (p project) commit(t *testing.T, at string) {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
+	require(t, "git")
 	for _, args := range [][]string{
 		{"init", "--quiet"},
 		{"add", "terraform/quotas.csv", "terraform/versions.tf", "terraform/build/images", ":(glob)terraform/*.sh"},

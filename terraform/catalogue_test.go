@@ -64,14 +64,10 @@ func TestRoutes_EqualTheCatalogue(t *testing.T) {
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		written[r.Name] = r.Method + " " + r.Path
 	}
-	b, err := os.ReadFile("../functions/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var document struct {
 		Paths map[string]map[string]json.RawMessage
 	}
-	if err := json.Unmarshal(b, &document); err != nil {
+	if err := json.Unmarshal([]byte(read(t, "../functions/openapi.json")), &document); err != nil {
 		t.Fatal(err)
 	}
 	for path, operations := range document.Paths {
@@ -289,11 +285,7 @@ func TestFilesAreShort(t *testing.T) {
 	for _, pattern := range []string{"*.tf", "*/*.hcl", "cell/*.yaml"} {
 		names, _ := filepath.Glob(pattern)
 		for _, name := range names {
-			b, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := bytes.Count(b, []byte("\n")); n > 250 {
+			if n := bytes.Count([]byte(read(t, name)), []byte("\n")); n > 250 {
 				t.Errorf("%s has %d lines: split it by concern", name, n)
 			}
 		}
@@ -305,11 +297,7 @@ func TestFiles_NameNoFunction(t *testing.T) {
 	t.Parallel()
 	m := load(t, nil)
 	for name := range m.Files() {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		code := regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAll(b, nil)
+		code := regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAll([]byte(read(t, name)), nil)
 		for function := range m.local(t, "functions").AsValueMap() {
 			if bytes.Contains(code, []byte(`"`+function+`"`)) {
 				t.Errorf("%s names %s: derive it from functions.json", name, function)
@@ -321,10 +309,7 @@ func TestFiles_NameNoFunction(t *testing.T) {
 // TestFormatted holds the files to Terraform's format if Terraform is installed.
 func TestFormatted(t *testing.T) {
 	t.Parallel()
-	terraform, err := exec.LookPath("terraform")
-	if err != nil {
-		t.Skip("terraform is not installed")
-	}
+	terraform := require(t, "terraform")
 	if out, err := exec.CommandContext(t.Context(), terraform, "fmt", "-check", "-recursive",
 		".").CombinedOutput(); err != nil {
 		t.Errorf("run terraform fmt -recursive terraform: %v\n%s", err, out)
@@ -335,12 +320,9 @@ func TestFormatted(t *testing.T) {
 // each of them.
 func TestCountedEventsAreLogged(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("../shared/logevent/logevent.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := read(t, "../shared/logevent/logevent.go")
 	constants := map[string]string{} // by event
-	for _, match := range regexp.MustCompile(`(?m)^\t(\w+) Name = "(\w+)"$`).FindAllStringSubmatch(string(source), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^\t(\w+) Name = "(\w+)"$`).FindAllStringSubmatch(source, -1) {
 		constants[match[2]] = match[1]
 	}
 	counted := load(t, nil).local(t, "events").AsValueMap()

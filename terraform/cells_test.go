@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,12 +85,9 @@ func TestCell_RendersEveryFile(t *testing.T) {
 	if err != nil || len(all) != len(cell.Files()) {
 		t.Errorf("files in cell/ = %v, want %v (%v): update cell.Files", all, cell.Files(), err)
 	}
-	b, err := os.ReadFile("cell.tf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := read(t, "cell.tf")
 	want := `"` + strings.Join(cell.Files(), `", "`) + `"`
-	if !strings.Contains(string(b), want) {
+	if !strings.Contains(b, want) {
 		t.Errorf("cell.tf does not render the files in the order of cell.Files: %s", want)
 	}
 }

@@ -361,10 +361,6 @@ func TestFields_OfExpiringDocumentsAreTTLs(t *testing.T) {
 // TestIndexes_AreThoseOfTheCode compares the planned indexes and exemptions with the file that infra/firestore tests.
 func TestIndexes_AreThoseOfTheCode(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile("../infra/firestore/indexes.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	type order struct{ FieldPath, Order, ArrayConfig, QueryScope string }
 	orNone := func(text string) string {
 		if text == "" {
@@ -382,7 +378,7 @@ func TestIndexes_AreThoseOfTheCode(t *testing.T) {
 			Indexes                    []order
 		}
 	}
-	if err := json.Unmarshal(b, &declared); err != nil {
+	if err := json.Unmarshal([]byte(read(t, "../infra/firestore/indexes.json")), &declared); err != nil {
 		t.Fatal(err)
 	}
 	var want, got []string

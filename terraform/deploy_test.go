@@ -38,7 +38,7 @@ import (
 // TestDeploy_RunsFourBuildsWithTheRightsOfEach holds what each build is given.
 func TestDeploy_RunsFourBuildsWithTheRightsOfEach(t *testing.T) {
 	t.Parallel()
-	calls, out := newDeployment(t).succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	calls, out := newDeployment(t).succeed(t, "deploy.sh", "project-1", "europe-west4", "test")
 	got := submissions(t, calls)
 	if len(got) != 4 {
 		t.Fatalf("builds = %q, want four", configs(got))
@@ -86,13 +86,7 @@ func TestDeploy_RunsFourBuildsWithTheRightsOfEach(t *testing.T) {
 			t.Errorf("build %d is\n%+v\nwant\n%+v", i+1, got[i], want)
 		}
 	}
-	for _, want := range []string{
-		"is in service: https://api.example.com", "Point api.example.com to 192.0.2.1.",
-	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("does not say %q:\n%s", want, out)
-		}
-	}
+	wantParts(t, "the output", out, "is in service: https://api.example.com", "Point api.example.com to 192.0.2.1.")
 	for _, want := range []string{
 		"gs://project-1-test-builds/releases/" + release + "/image",
 		"gs://project-1-test-terraform/releases/" + release + "/deployment",
@@ -279,18 +273,14 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 			if row.prepare != nil {
 				row.prepare(t, p)
 			}
-			calls, out, err := p.run(t.Context(), t, "deploy.sh", row.args...)
+			calls, out, err := p.run(t, "deploy.sh", row.args...)
 			if (err == nil) != row.succeeds {
 				t.Errorf("error = %v, want success: %t\n%s", err, row.succeeds, out)
 			}
 			if got := configs(submissions(t, calls)); !slices.Equal(got, row.want) {
 				t.Errorf("builds = %q, want %q", got, row.want)
 			}
-			for _, want := range row.says {
-				if !strings.Contains(out, want) {
-					t.Errorf("does not say %q:\n%s", want, out)
-				}
-			}
+			wantParts(t, "the output", out, row.says...)
 		})
 	}
 }
@@ -300,13 +290,13 @@ func TestDeploy_PrintsTheCommandThatRepeatsTheSmokeTest(t *testing.T) {
 	t.Parallel()
 	p := newDeployment(t)
 	p.answer(t, "certificate", "PROVISIONING\n")
-	_, out := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	_, out := p.succeed(t, "deploy.sh", "project-1", "europe-west4", "test")
 	printed := regexp.MustCompile(`(?m)^  terraform/deploy\.sh (--smoke=.*)$`).FindStringSubmatch(out)
 	if printed == nil {
 		t.Fatalf("prints no command:\n%s", out)
 	}
 	p.answer(t, "certificate", "ACTIVE\n")
-	calls, _ := p.succeed(t.Context(), t, "deploy.sh", strings.Fields(printed[1])...)
+	calls, _ := p.succeed(t, "deploy.sh", strings.Fields(printed[1])...)
 	want := []string{"terraform/build/smoke.yaml", "terraform/build/serve.yaml"}
 	if got := configs(submissions(t, calls)); !slices.Equal(got, want) {
 		t.Errorf("builds = %q, want %q", got, want)
@@ -320,7 +310,7 @@ func TestDeploy_FollowsBootstrap(t *testing.T) {
 	p := newDeployment(t)
 	removeFile(t, p, "terraform/terraform.tfvars")
 	removeFile(t, p, "terraform/backend.tf")
-	granted, out := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	granted, out := p.succeed(t, "bootstrap.sh", "project-1", "europe-west4", "test")
 	printed := regexp.MustCompile(`(?m)^  terraform/(deploy\.sh) (.*)$`).FindStringSubmatch(out)
 	if printed == nil {
 		t.Fatalf("prints no command:\n%s", out)
@@ -328,7 +318,7 @@ func TestDeploy_FollowsBootstrap(t *testing.T) {
 	settings := filepath.Join(p.root, "terraform/terraform.tfvars")
 	p.write(t, settings, strings.NewReplacer(`identity_issuer = ""`, `identity_issuer = "https://securetoken.google.com/x"`,
 		`agent_domain = ""`, `agent_domain = "agents.example.net"`).Replace(read(t, settings)), 0o600)
-	calls, _ := p.succeed(t.Context(), t, printed[1], strings.Fields(printed[2])...)
+	calls, _ := p.succeed(t, printed[1], strings.Fields(printed[2])...)
 	if !strings.Contains(calls, "services enable identitytoolkit.googleapis.com") {
 		t.Error("does not enable the API of Firebase's accounts")
 	}
@@ -356,7 +346,7 @@ func TestDeploy_FollowsBootstrap(t *testing.T) {
 func TestDeploy_TakesRegionAndMachineOfBuilds(t *testing.T) {
 	t.Setenv("BUILD_REGION", "us-west2")
 	t.Setenv("BUILD_MACHINE", "e2-highcpu-32")
-	calls, _ := newDeployment(t).succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	calls, _ := newDeployment(t).succeed(t, "deploy.sh", "project-1", "europe-west4", "test")
 	for i, s := range submissions(t, calls) {
 		machine := map[int]string{0: "e2-highcpu-32"}[i]
 		if s.region != "us-west2" || s.machine != machine {

@@ -81,7 +81,7 @@ func interrupted(t *testing.T, prepare func(t *testing.T) project, script string
 	t.Helper()
 	testtier.RequireFull(t, "runs a script many times")
 	undisturbed := prepare(t)
-	calls, _ := undisturbed.succeed(t.Context(), t, script, args...)
+	calls, _ := undisturbed.succeed(t, script, args...)
 	want := undisturbed.left(t, calls)
 	for n := range countCalls(calls) {
 		for _, how := range interruptions {
@@ -89,9 +89,9 @@ func interrupted(t *testing.T, prepare func(t *testing.T) project, script string
 				t.Parallel()
 				p := prepare(t)
 				p.interrupt(t, itoa(n+1), how)
-				first, out, _ := p.run(t.Context(), t, script, args...)
+				first, out, _ := p.run(t, script, args...)
 				p.answer(t, "interrupts", "0 none\n")
-				second, again, err := p.run(t.Context(), t, script, args...)
+				second, again, err := p.run(t, script, args...)
 				if err != nil {
 					at := read(t, filepath.Join(p.state, "interrupted"))
 					t.Fatalf("after %s: %v\n%s\n-- again\n%s", at, err, out, again)
@@ -170,7 +170,7 @@ func TestDeploy_GoesOnFromEachCall(t *testing.T) {
 	t.Parallel()
 	testtier.RequireFull(t, "runs a script many times")
 	args := []string{"--skip-quotas", "project-1", "europe-west4", "test"}
-	calls, _ := withBuilds(t).succeed(t.Context(), t, "deploy.sh", args...)
+	calls, _ := withBuilds(t).succeed(t, "deploy.sh", args...)
 	for n := range countCalls(calls) {
 		for _, how := range interruptions {
 			for _, copies := range []string{"same", "other"} {
@@ -188,7 +188,7 @@ func checkRepeatedDeployment(t *testing.T, call, how string, other bool, args []
 	p := withBuilds(t)
 	want := read(t, filepath.Join(p.root, "terraform/terraform.tfvars"))
 	p.interrupt(t, call, how)
-	_, out, _ := p.run(t.Context(), t, "deploy.sh", args...)
+	_, out, _ := p.run(t, "deploy.sh", args...)
 	p.answer(t, "interrupts", "0 none\n")
 	at := read(t, filepath.Join(p.state, "interrupted"))
 	second := p
@@ -202,7 +202,7 @@ printf '_GO=go@sha256:1\n_TERRAFORM=terraform@sha256:2\n_CLOUD_SDK=sdk@sha256:3\
 : >.terraform.lock.hcl
 `, 0o755)
 	}
-	_, again, err := second.run(t.Context(), t, "deploy.sh", args...)
+	_, again, err := second.run(t, "deploy.sh", args...)
 	if other && missing == nil && err != nil &&
 		strings.Contains(again, "backend.tf is missing: run terraform/bootstrap.sh project-1") {
 		return // of the first upload alone: that command writes the rest

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -456,9 +455,7 @@ func agentsNamespaces() *metav1.LabelSelector {
 // TestApplyCells_AdmitsImagesBeforeServicesStart runs the script before a deployment of the image "new" to two cells.
 func TestApplyCells_AdmitsImagesBeforeServicesStart(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3, which the script runs, is not installed")
-	}
+	require(t, "python3")
 	type images struct{ Previous, Next string }
 	const clusters = `{"clusters":{"value":{"a1":{"name":"test-a1","region":"r"},"b1":{"name":"test-b1","region":"r"}}}`
 	const outputs = clusters + `,"revisions":{"value":"{\"routes\":\"routes-2\",\"worker\":\"worker-2\"}"}}`
@@ -542,7 +539,7 @@ case "$*" in
 	*) exit 1 ;;
 esac
 `, 0o755)
-			p.succeed(t.Context(), t, "apply-cells.sh", "--admit="+filepath.Join(p.state, "images.json"),
+			p.succeed(t, "apply-cells.sh", "--admit="+filepath.Join(p.state, "images.json"),
 				filepath.Join(p.state, "outputs.json"), "project-1", filepath.Join(p.state, "serving.json"))
 			got := map[string]images{}
 			for _, name := range []string{"a1", "b1"} {

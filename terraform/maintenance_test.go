@@ -84,7 +84,7 @@ func TestDeploy_DoesNotTestWhatMaintenanceRefuses(t *testing.T) {
 	t.Parallel()
 	p := newDeployment(t)
 	p.add(t, "deployment", "maintenance on\n")
-	calls, _ := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	calls, _ := p.succeed(t, "deploy.sh", "project-1", "europe-west4", "test")
 	// The new revisions, which refuse calls, get the traffic.
 	want := []string{"cloudbuild.yaml", "terraform/build/deploy.yaml", "terraform/build/serve.yaml"}
 	if got := configs(submissions(t, calls)); !slices.Equal(got, want) {
@@ -104,7 +104,7 @@ func TestDeploy_TestsAReleaseThatServesCalls(t *testing.T) {
 			t.Parallel()
 			p := newDeployment(t)
 			args := []string{"project-1", "europe-west4", "test"}
-			p.succeed(t.Context(), t, "deploy.sh", args...)
+			p.succeed(t, "deploy.sh", args...)
 			settings := filepath.Join(p.root, "terraform", "terraform.tfvars")
 			p.write(t, settings, read(t, settings)+"maintenance = true\n", 0o600)
 			if row.deployed {
@@ -112,7 +112,7 @@ func TestDeploy_TestsAReleaseThatServesCalls(t *testing.T) {
 				p.answer(t, "serving", `{"a": "a-20260102-000000-1"}`)
 				p.answer(t, "objects/project-1-test-terraform/releases/20260102-000000/deployment", "maintenance on\n")
 			}
-			calls, _ := p.succeed(t.Context(), t, "deploy.sh", append([]string{"--smoke=20260101-000000"}, args...)...)
+			calls, _ := p.succeed(t, "deploy.sh", append([]string{"--smoke=20260101-000000"}, args...)...)
 			want := []string{"terraform/build/smoke.yaml", "terraform/build/serve.yaml"}
 			if got := configs(submissions(t, calls)); !slices.Equal(got, want) {
 				t.Errorf("builds = %q, want %q", got, want)
@@ -156,7 +156,7 @@ func TestDeploy_EndsAMaintenanceBeforeItsTest(t *testing.T) {
 			if row.fails {
 				p.answer(t, "fail-smoke.yaml", "")
 			}
-			calls, out, err := p.run(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+			calls, out, err := p.run(t, "deploy.sh", "project-1", "europe-west4", "test")
 			if (err != nil) != row.fails || !strings.Contains(out, row.says) {
 				t.Errorf("error = %v, want one: %t, and to read %q\n%s", err, row.fails, row.says, out)
 			}

@@ -184,7 +184,7 @@ func TestRestore_ImportsEveryIndexOnceUnderItsID(t *testing.T) {
 	t.Parallel()
 	d := declaredDatabase(t)
 	p := newRestore(t, d)
-	calls, out := p.succeed(t.Context(), t, "restore.sh", "--backup=BACKUP", "agents-test-2", "project-1")
+	calls, out := p.succeed(t, "restore.sh", "--backup=BACKUP", "agents-test-2", "project-1")
 	if want := "firestore databases restore --source-backup=BACKUP --destination-database=agents-test-2\n"; !strings.
 		Contains(calls, want) {
 		t.Errorf("the script called\n%s\nwant %s", calls, want)
@@ -248,7 +248,7 @@ func TestRestore_ReportsWhatIsMissingAndWhatIsUnknown(t *testing.T) {
 	d.fields[len(d.fields)-1]["name"] = restoredIn + "/collectionGroups/agents/fields/former"
 	p := newRestore(t, d)
 	p.answer(t, "operations", "")
-	p.succeed(t.Context(), t, "restore.sh", "agents-test-2", "project-1")
+	p.succeed(t, "restore.sh", "agents-test-2", "project-1")
 	m := p.module(t, "agents-test-2")
 	if got := len(m.imports(t)); got != all-2 {
 		t.Errorf("%d imports, want %d: all but the two that are missing", got, all-2)
@@ -268,7 +268,7 @@ func TestRestore_ReportsWhatIsMissingAndWhatIsUnknown(t *testing.T) {
 func TestRestore_ImportsOnlyIntoTheDatabaseInUse(t *testing.T) {
 	t.Parallel()
 	p := newRestore(t, declaredDatabase(t))
-	p.succeed(t.Context(), t, "restore.sh", "--backup=BACKUP", "agents-test-2", "project-1")
+	p.succeed(t, "restore.sh", "--backup=BACKUP", "agents-test-2", "project-1")
 	m := p.module(t, "agents-test")
 	if got := m.imports(t); len(got) > 0 {
 		t.Errorf("imports = %v, want none: another database is in use", slices.Sorted(maps.Keys(got)))
@@ -284,13 +284,13 @@ func TestRestore_CanBeRepeated(t *testing.T) {
 	p := newRestore(t, declaredDatabase(t))
 	p.answer(t, "refusals", "operations list\n")
 	args := []string{"--at=2026-01-31T08:15:00Z", "agents-test-2", "project-1"}
-	calls, out, err := p.run(t.Context(), t, "restore.sh", args...)
+	calls, out, err := p.run(t, "restore.sh", args...)
 	const clone = "databases clone --source-database=projects/project-1/databases/agents-test " +
 		"--snapshot-time=2026-01-31T08:15:00Z --destination-database=agents-test-2"
 	if err == nil || !strings.Contains(calls, clone) {
 		t.Fatalf("the first run: %v\n%s%s", err, calls, out)
 	}
-	calls, out = p.succeed(t.Context(), t, "restore.sh", args...)
+	calls, out = p.succeed(t, "restore.sh", args...)
 	if strings.Contains(calls, "clone") || !strings.Contains(out, "is not restored again") {
 		t.Errorf("the second run restored again:\n%s%s", calls, out)
 	}
@@ -322,7 +322,7 @@ func TestRestore_TakesNoDatabaseOfAnotherRestore(t *testing.T) {
 			p := newRestore(t, declaredDatabase(t))
 			p.answer(t, "operations", "")
 			p.answer(t, "database-agents-test-2", row.database)
-			calls, out, err := p.run(t.Context(), t, "restore.sh", row.arg, "agents-test-2", "project-1")
+			calls, out, err := p.run(t, "restore.sh", row.arg, "agents-test-2", "project-1")
 			if (err != nil) != (row.says != "") || !strings.Contains(out, row.says) {
 				t.Errorf("error = %v, want one: %t, which says %q\n%s", err, row.says != "", row.says, out)
 			}
@@ -359,7 +359,7 @@ func TestRestore_RefusesWhatItMustNotDo(t *testing.T) {
 			t.Parallel()
 			p := newRestore(t, declaredDatabase(t))
 			p.answer(t, "operations", row.operations)
-			_, out, err := p.run(t.Context(), t, "restore.sh", row.args...)
+			_, out, err := p.run(t, "restore.sh", row.args...)
 			if err == nil || !strings.Contains(out, row.wantOutput) {
 				t.Errorf("restore.sh = %v with the output\n%s\nwant a failure with %q", err, out, row.wantOutput)
 			}

@@ -3,7 +3,6 @@
 package terraform_test
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -28,9 +27,7 @@ type project struct{ root, bin, state string }
 // newProject copies the scripts. The quotas are those of a fresh project, multiplied by room.
 func newProject(t *testing.T, room int) project {
 	t.Helper()
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("bash, which runs the scripts, is not installed")
-	}
+	require(t, "bash")
 	p := project{root: t.TempDir(), bin: t.TempDir(), state: t.TempDir()}
 	names, err := filepath.Glob("*.sh")
 	if err != nil {
@@ -125,13 +122,33 @@ func lockOfProvider(t *testing.T) string {
 	return "provider \"registry.terraform.io/hashicorp/google\" {\n  constraints = \"" + constraint[1] + "\"\n}\n"
 }
 
+// require returns the path of a program, and skips the test if it is not installed.
+func require(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Skip(program + " is not installed")
+	}
+	return path
+}
+
+// wantParts fails the test if a text lacks some of its parts.
+func wantParts(t *testing.T, what, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s has no %q:\n%s", what, part, text)
+		}
+	}
+}
+
 // run runs a script and returns the gcloud commands that it ran, and its output.
-func (p project) run(ctx context.Context, t *testing.T, script string, args ...string) (calls, out string, err error) {
+func (p project) run(t *testing.T, script string, args ...string) (calls, out string, err error) {
 	t.Helper()
 	if err := os.RemoveAll(filepath.Join(p.state, "calls")); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(p.root, "terraform", script), args...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(p.root, "terraform", script), args...)
 	cmd.Env = append(os.Environ(), "PATH="+p.bin+":"+os.Getenv("PATH"), "GCLOUD_STATE="+p.state,
 		"TF_CLI_CONFIG_FILE=/dev/null",
 		"BASH_ENV="+filepath.Join(p.bin, "gcloud.bash"))
@@ -144,9 +161,9 @@ func (p project) run(ctx context.Context, t *testing.T, script string, args ...s
 }
 
 // succeed runs a script that must succeed.
-func (p project) succeed(ctx context.Context, t *testing.T, script string, args ...string) (calls, out string) {
+func (p project) succeed(t *testing.T, script string, args ...string) (calls, out string) {
 	t.Helper()
-	calls, out, err := p.run(ctx, t, script, args...)
+	calls, out, err := p.run(t, script, args...)
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", script, err, out)
 	}
@@ -167,12 +184,12 @@ func TestScripts_ReadSettingsWithoutTheirComments(t *testing.T) {
 	file := filepath.Join(p.root, "terraform/terraform.tfvars")
 	settings := read(t, file) + "domain = \"\"\ndatabase = \"agents-test-2\"\ncells_project = \"\"\n"
 	p.write(t, file, strings.ReplaceAll(settings, "\"\n", "\" # such as \"x\"\n"), 0o600)
-	p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
-	_, out := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	p.succeed(t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	_, out := p.succeed(t, "deploy.sh", "project-1", "europe-west4", "test")
 	if !strings.Contains(out, "SECURITY_POLICIES (global) has 99, needs 0") {
 		t.Errorf("counts what a domain needs, without one:\n%s", out)
 	}
-	_, out, err := p.run(t.Context(), t, "restore.sh", "--backup=BACKUP", "agents-test-2", "project-1")
+	_, out, err := p.run(t, "restore.sh", "--backup=BACKUP", "agents-test-2", "project-1")
 	if err == nil || !strings.Contains(out, "agents-test-2 is in use") {
 		t.Errorf("restores into the database that is in use (%v):\n%s", err, out)
 	}
@@ -182,21 +199,18 @@ func TestScripts_ReadSettingsWithoutTheirComments(t *testing.T) {
 func TestBuilds_KnowTheCommandsOfGcloud(t *testing.T) {
 	t.Parallel()
 	testtier.RequireFull(t, "runs gcloud")
-	gcloud, err := exec.LookPath("gcloud")
-	if err != nil {
-		t.Skip("gcloud is not installed")
-	}
+	gcloud := require(t, "gcloud")
 	p := newDeployment(t)
-	bootstrap, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
-	deploy, _ := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	bootstrap, _ := p.succeed(t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	deploy, _ := p.succeed(t, "deploy.sh", "project-1", "europe-west4", "test")
 	p.write(t, filepath.Join(p.state, "objects/state/releases/1/revisions"), `{"a": "a-1-1"}`, 0o600)
 	p.write(t, filepath.Join(p.bin, "curl"), "#!/bin/sh\necho a-1-1\n", 0o755)
-	serve, _ := p.succeed(t.Context(), t, "serve.sh", "gs://state/releases", "project-1", "europe-west4", "1", "https://x")
+	serve, _ := p.succeed(t, "serve.sh", "gs://state/releases", "project-1", "europe-west4", "1", "https://x")
 	p.answer(t, "operations", "")
 	for _, answer := range []string{"firestore-composite", "firestore-fields", "firestore-schedules"} {
 		p.answer(t, answer, "[]\n")
 	}
-	restore, _ := p.succeed(t.Context(), t, "restore.sh", "--backup=BACKUP", "agents-test-2", "project-1")
+	restore, _ := p.succeed(t, "restore.sh", "--backup=BACKUP", "agents-test-2", "project-1")
 	commands := strings.Split(strings.TrimSpace(bootstrap+deploy+serve+restore), "\n")
 	for _, b := range builds(t) {
 		for _, s := range b.Steps {
@@ -250,10 +264,7 @@ func TestBuilds_KnowTheCommandsOfGcloud(t *testing.T) {
 func TestBuilds_PackSettingsAndLocks(t *testing.T) {
 	t.Parallel()
 	testtier.RequireFull(t, "runs gcloud")
-	gcloud, err := exec.LookPath("gcloud")
-	if err != nil {
-		t.Skip("gcloud is not installed")
-	}
+	gcloud := require(t, "gcloud")
 	p := newDeployment(t)
 	p.write(t, filepath.Join(p.root, ".gitignore"), read(t, "../.gitignore"), 0o600)
 	p.write(t, filepath.Join(p.root, "terraform/.terraform/providers/google"), "", 0o600)
@@ -355,8 +366,8 @@ func TestReadme_GivesCIWhatDeploymentsCall(t *testing.T) {
 	settings := filepath.Join(p.root, "terraform/terraform.tfvars")
 	p.write(t, settings, strings.Replace(read(t, settings), "https://issuer.example",
 		"https://securetoken.google.com/project-1", 1), 0o600)
-	p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
-	calls, _ := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	p.succeed(t, "deploy.sh", "project-1", "europe-west4", "test")
+	calls, _ := p.succeed(t, "deploy.sh", "project-1", "europe-west4", "test")
 	roles := map[string][]string{
 		// Without the right to use the project's services, gcloud refuses to stage the source.
 		"beta builds submit": {
@@ -398,10 +409,7 @@ func TestReadme_GivesCIWhatDeploymentsCall(t *testing.T) {
 // TestScripts_PassShellcheck checks every script if shellcheck is installed.
 func TestScripts_PassShellcheck(t *testing.T) {
 	t.Parallel()
-	shellcheck, err := exec.LookPath("shellcheck")
-	if err != nil {
-		t.Skip("shellcheck is not installed")
-	}
+	shellcheck := require(t, "shellcheck")
 	names, err := filepath.Glob("*.sh")
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func TestReleases_GoForwardAndBack(t *testing.T) {
 	var transcript strings.Builder
 	run := func(script string, args ...string) (out string, err error) {
 		t.Helper()
-		_, out, err = p.run(t.Context(), t, script, args...)
+		_, out, err = p.run(t, script, args...)
 		transcript.WriteString("$ terraform/" + script + " " + strings.Join(args, " ") + "\n" + out + "\n")
 		return out, err
 	}

@@ -2,7 +2,6 @@ package terraform_test
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -37,12 +36,8 @@ func (m *memberTypes) UnmarshalJSON(raw []byte) (err error) {
 
 func readProviderTypes(t *testing.T) providerTypes {
 	t.Helper()
-	b, err := os.ReadFile("testdata/provider.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var p providerTypes
-	if err := json.Unmarshal(b, &p); err != nil {
+	if err := json.Unmarshal([]byte(read(t, "testdata/provider.json")), &p); err != nil {
 		t.Fatal(err)
 	}
 	return p
