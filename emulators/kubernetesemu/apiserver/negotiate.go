@@ -129,3 +129,11 @@ func (c *call) answer(code int, o runtime.Object) error {
 	c.accept.write(c.w, code, c.accept.shape(o))
 	return nil
 }
+
+// reply is answer unless there was an error.
+func (c *call) reply(code int, o runtime.Object, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.answer(code, o)
+}

@@ -92,10 +92,7 @@ func (s *Server) answerList(c *call, p store.Page, limit int) error {
 		}
 	}
 	list, err := newList(c.target.kind, items, listMeta)
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, list)
+	return c.reply(http.StatusOK, list, err)
 }
 
 // newList returns a list of objects, which do not repeat the kind unless they are custom resources.

@@ -61,12 +61,9 @@ func rescale(live runtime.Object, s *autoscalingv1.Scale) (runtime.Object, error
 }
 
 func (s *Server) updateScale(c *call) error {
-	q, body, err := c.writeRequest()
-	if err != nil {
-		return err
-	}
 	wanted := scaleOf(c.target.kind.New())
-	if _, err := s.decode(c, wanted, body); err != nil {
+	q, _, err := s.readObject(c, wanted)
+	if err != nil {
 		return err
 	}
 	o, err := s.registry.Update(q, func(live runtime.Object) (runtime.Object, error) { return rescale(live, wanted) })

@@ -38,13 +38,10 @@ func (s *Server) subresource(c *call) (serve func(*call) error, ok bool) {
 
 // bind assigns a pod to a node.
 func (s *Server) bind(c *call) error {
-	q, body, err := c.writeRequest()
-	if err != nil {
-		return err
-	}
 	binding := &corev1.Binding{}
 	binding.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Binding"))
-	if _, err := s.decode(c, binding, body); err != nil {
+	q, _, err := s.readObject(c, binding)
+	if err != nil {
 		return err
 	}
 	if err := s.registry.Bind(q, binding.Target.Name); err != nil {
@@ -55,13 +52,10 @@ func (s *Server) bind(c *call) error {
 
 // evict deletes a pod. Budgets of disruption do not exist here.
 func (s *Server) evict(c *call) error {
-	q, body, err := c.writeRequest()
-	if err != nil {
-		return err
-	}
 	eviction := &policyv1.Eviction{}
 	eviction.SetGroupVersionKind(policyv1.SchemeGroupVersion.WithKind("Eviction"))
-	if _, err := s.decode(c, eviction, body); err != nil {
+	q, _, err := s.readObject(c, eviction)
+	if err != nil {
 		return err
 	}
 	options := metav1.DeleteOptions{}
@@ -77,11 +71,7 @@ func (s *Server) evict(c *call) error {
 
 // finalize changes the finalizers of a namespace.
 func (s *Server) finalize(c *call) error {
-	q, body, err := c.writeRequest()
-	if err != nil {
-		return err
-	}
-	o, err := s.decode(c, c.target.kind.New(), body)
+	q, o, err := s.readObject(c, c.target.kind.New())
 	if err != nil {
 		return err
 	}
@@ -94,10 +84,7 @@ func (s *Server) finalize(c *call) error {
 		}
 		return n, nil
 	})
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, o)
+	return c.reply(http.StatusOK, o, err)
 }
 
 // createToken issues a token of a service account.

@@ -30,11 +30,7 @@ func (s *Server) create(c *call) error {
 	if c.target.key.Name != "" {
 		return apierrors.NewMethodNotSupported(c.target.resource, c.verb)
 	}
-	q, body, err := c.writeRequest()
-	if err != nil {
-		return err
-	}
-	o, err := s.decode(c, c.target.kind.New(), body)
+	q, o, err := s.readObject(c, c.target.kind.New())
 	if err != nil {
 		return err
 	}
@@ -48,11 +44,7 @@ func (s *Server) update(c *call) error {
 	if c.target.subresource == "scale" {
 		return s.updateScale(c)
 	}
-	q, body, err := c.writeRequest()
-	if err != nil {
-		return err
-	}
-	o, err := s.decode(c, c.target.kind.New(), body)
+	q, o, err := s.readObject(c, c.target.kind.New())
 	if err != nil {
 		return err
 	}
@@ -65,10 +57,7 @@ func (s *Server) update(c *call) error {
 		}
 		return o, nil
 	})
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, o)
+	return c.reply(http.StatusOK, o, err)
 }
 
 func (s *Server) patch(c *call) error {
@@ -98,10 +87,7 @@ func (s *Server) patch(c *call) error {
 		}
 		return o, err
 	})
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, o)
+	return c.reply(http.StatusOK, o, err)
 }
 
 func patchType(r *http.Request, custom bool) (types.PatchType, error) {
@@ -203,10 +189,7 @@ func (s *Server) deleteCollection(c *call) error {
 		return err
 	}
 	list, err := newList(c.target.kind, deleted, metav1.ListMeta{})
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, list)
+	return c.reply(http.StatusOK, list, err)
 }
 
 // deleteOptions returns the options of a deletion, from the body or the query.
@@ -227,6 +210,16 @@ func (s *Server) deleteOptions(c *call, body []byte) (*metav1.DeleteOptions, err
 		}
 	}
 	return options, optionsError("DeleteOptions", nil, validation.ValidateDeleteOptions(options))
+}
+
+// readObject reads a request that changes something, and decodes its body.
+func (s *Server) readObject(c *call, into runtime.Object) (q registry.Request, o runtime.Object, err error) {
+	q, body, err := c.writeRequest()
+	if err != nil {
+		return q, nil, err
+	}
+	o, err = s.decode(c, into, body)
+	return q, o, err
 }
 
 // writeRequest reads the options and the body of a request that changes something.
