@@ -131,28 +131,6 @@ func TestSelected_LeavesOutLongMeasuresUnlessTheyAreNamed(t *testing.T) {
 	}
 }
 
-func TestReadme_ExplainsEveryRow(t *testing.T) {
-	t.Parallel()
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	explained := map[string]bool{}
-	for line := range strings.Lines(string(readme)) {
-		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
-		for id := range strings.SplitSeq(first, ", ") {
-			explained[id] = true
-		}
-	}
-	for _, m := range measures() {
-		for _, id := range m.rows {
-			if !explained[id] {
-				t.Errorf("emulators/README.md does not explain the row %s of %q", id, m.name)
-			}
-		}
-	}
-}
-
 // TestMeasures_AreInTheReadme compares the rows with the table that says what each measures.
 func TestMeasures_AreInTheReadme(t *testing.T) {
 	t.Parallel()

@@ -18,22 +18,18 @@ const (
 func measureClusterStart(ctx context.Context, l *environment) (Report, error) {
 	var r rounds
 	for i := range clusterStarts {
-		before, err := processCPU()
+		var c *cluster.Cluster
+		used, err := during(0, func() (err error) {
+			c, err = cluster.Start(ctx, cluster.Options{Dir: filepath.Join(l.dir, "kubernetes-"+strconv.Itoa(i))})
+			return err
+		})
+		if c != nil {
+			err = errors.Join(err, c.Close())
+		}
 		if err != nil {
 			return Report{}, err
 		}
-		c, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(l.dir, "kubernetes-"+strconv.Itoa(i))})
-		if err != nil {
-			return Report{}, err
-		}
-		after, err := processCPU()
-		if err != nil {
-			return Report{}, errors.Join(err, c.Close())
-		}
-		if err := c.Close(); err != nil {
-			return Report{}, err
-		}
-		r.add(milliseconds(after-before), clusterStart)
+		r.add(milliseconds(used), clusterStart)
 	}
 	row, err := r.row()
 	row.ID, row.What, row.Unit, row.Most = "P14", "start of an embedded cluster", "ms of CPU", 1

@@ -125,7 +125,7 @@ func (p *pace) compareDrift(ctx context.Context, ids []string) (Row, error) {
 	applied := p.counted.appliedTo(ids)
 	for range driftRounds {
 		began := time.Now()
-		check, err := p.clusterCPU(func() error {
+		check, err := during(p.cluster.Pid(), func() error {
 			_, err := p.checkDrift(ctx, driftChecks)
 			return err
 		})
@@ -133,12 +133,12 @@ func (p *pace) compareDrift(ctx context.Context, ids []string) (Row, error) {
 			return Row{}, err
 		}
 		checking := time.Since(began)
-		apply, err := p.clusterCPU(func() error { return p.applyAgain(ctx, applied) })
+		apply, err := during(p.cluster.Pid(), func() error { return p.applyAgain(ctx, applied) })
 		if err != nil {
 			return Row{}, err
 		}
 		applying := time.Since(began) - checking
-		idle, err := p.clusterCPU(func() error { return wait(ctx, checking) })
+		idle, err := during(p.cluster.Pid(), func() error { return wait(ctx, checking) })
 		if err != nil {
 			return Row{}, err
 		}
@@ -160,17 +160,4 @@ func (p *pace) applyAgain(ctx context.Context, applied []template) error {
 		group.Go(func() error { return p.raw.apply(groupCtx, t, t.agentID) })
 	}
 	return group.Wait()
-}
-
-// clusterCPU returns the CPU time that the cluster used during do.
-func (p *pace) clusterCPU(do func() error) (time.Duration, error) {
-	began, err := childCPU(p.cluster.Pid())
-	if err != nil {
-		return 0, err
-	}
-	if err := do(); err != nil {
-		return 0, err
-	}
-	ended, err := childCPU(p.cluster.Pid())
-	return ended - began, err
 }

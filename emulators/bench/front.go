@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/process"
 	"agents.example/controlplane/shared/dataplane/front"
-	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 const (
@@ -47,20 +45,11 @@ func measureFront(ctx context.Context, l *environment) (_ Report, err error) {
 	return Report{Rows: append([]Row{cpu}, memory...)}, err
 }
 
-func measureFrontCPU(ctx context.Context, container *httptest.Server) (_ Row, err error) {
+func measureFrontCPU(ctx context.Context, container *httptest.Server) (Row, error) {
 	target, err := url.Parse(container.URL)
 	if err != nil {
 		return Row{}, err
 	}
-	bare := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(target)
-			p.SetXForwarded()
-		},
-		Transport:  &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
-		BufferPool: &intake.Buffers{},
-	})
-	defer bare.Close()
 	port, err := strconv.Atoi(target.Port())
 	if err != nil {
 		return Row{}, err
@@ -73,22 +62,8 @@ func measureFrontCPU(ctx context.Context, container *httptest.Server) (_ Row, er
 		return Row{}, err
 	}
 	defer f.Close()
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return Row{}, err
-	}
-	serving, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- f.Serve(serving, listener) }()
-	defer func() {
-		stop()
-		err = errors.Join(err, <-ended)
-	}()
-	c := comparison{
-		host: "agent." + domain, key: frontKey,
-		floor: target.Host, bare: bare.Listener.Addr().String(), ours: listener.Addr().String(),
-	}
-	row, err := c.run(ctx)
+	c := comparison{host: "agent." + domain, key: frontKey, floor: target}
+	row, err := c.measure(ctx, f.Serve)
 	row.ID, row.What, row.Most = "P13", "a request through a front", 1.3
 	return row, err
 }

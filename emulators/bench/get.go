@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
-	"sync"
 
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/issuer"
@@ -168,28 +167,11 @@ func (s starter) serve(ctx context.Context, p coldStart) (*served, error) {
 
 // cpuPerRequest sends requests and returns the program's CPU time of one, in microseconds.
 func (s *served) cpuPerRequest(ctx context.Context, requests int, path, token string) (float64, error) {
-	before, err := childCPU(s.Pid())
-	if err != nil {
-		return 0, err
-	}
-	errs := make([]error, getClients)
-	var clients sync.WaitGroup
-	for i := range errs {
-		clients.Go(func() {
-			for range requests / getClients {
-				if errs[i] = s.get(ctx, path, token); errs[i] != nil {
-					return
-				}
-			}
-		})
-	}
-	clients.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return 0, err
-	}
-	after, err := childCPU(s.Pid())
+	used, err := during(s.Pid(), func() error {
+		return sendAll(getClients, requests, func() error { return s.get(ctx, path, token) })
+	})
 	sent := requests / getClients * getClients
-	return float64((after - before).Microseconds()) / float64(sent), err
+	return float64(used.Microseconds()) / float64(sent), err
 }
 
 // get sends one request and reads its answer. path continues the URL.

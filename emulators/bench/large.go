@@ -129,7 +129,7 @@ func (l *environment) fleet(ctx context.Context, k *cluster.Cluster, agents int)
 	if err := f.provision(ctx, all[1:agents-largeLast]); err != nil {
 		return large{}, err
 	}
-	used, err := f.workerCPU(func() error { return f.provision(ctx, all[agents-largeLast:]) })
+	used, err := during(f.worker.Pid(), func() error { return f.provision(ctx, all[agents-largeLast:]) })
 	if err != nil {
 		return large{}, err
 	}
@@ -181,7 +181,7 @@ func (f *largeFleet) measureTick(ctx context.Context, name string, agents int, f
 			return err
 		}
 		began := time.Now()
-		used, err := f.workerCPU(func() error { return f.push(ctx, name, []byte("{}")) })
+		used, err := during(f.worker.Pid(), func() error { return f.push(ctx, name, []byte("{}")) })
 		if err != nil {
 			return err
 		}
@@ -298,19 +298,6 @@ func (f *largeFleet) provision(ctx context.Context, agents []agent.Agent) error 
 
 // readyPause is how long a delivery waits that finds the pod not Ready.
 const readyPause = 100 * time.Millisecond
-
-// workerCPU returns the CPU time that the worker used during do.
-func (f *largeFleet) workerCPU(do func() error) (time.Duration, error) {
-	began, err := childCPU(f.worker.Pid())
-	if err != nil {
-		return 0, err
-	}
-	if err := do(); err != nil {
-		return 0, err
-	}
-	ended, err := childCPU(f.worker.Pid())
-	return ended - began, err
-}
 
 // feed writes a few minutes of metrics of agents.
 func (f *largeFleet) feed(agents []agent.Agent) error {

@@ -50,6 +50,23 @@ func processCPU() (time.Duration, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
+// during returns the CPU time that a process uses while do runs, or this process if the pid is 0.
+func during(pid int, do func() error) (time.Duration, error) {
+	used := func() (time.Duration, error) { return childCPU(pid) }
+	if pid == 0 {
+		used = processCPU
+	}
+	began, err := used()
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	ended, err := used()
+	return ended - began, err
+}
+
 // childCPU returns the CPU time that a process has used, to the nanosecond.
 func childCPU(pid int) (time.Duration, error) {
 	tasks, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "schedstat"))

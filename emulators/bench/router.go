@@ -11,9 +11,9 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
-	"sync"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane/intake"
@@ -40,8 +40,7 @@ func (o oneAgent) Lookup(namespace string) router.Endpoint {
 	return o.endpoint
 }
 
-// measureRouter compares the CPU time of a request through the router with that through the standard library's proxy
-// with the same transport settings and a pool of buffers.
+// measureRouter compares the CPU time of a request through the router with that through the standard library's proxy.
 func measureRouter(ctx context.Context, _ *environment) (_ Report, err error) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"Hello."}}]}`)
@@ -52,40 +51,14 @@ func measureRouter(ctx context.Context, _ *environment) (_ Report, err error) {
 		return Report{}, err
 	}
 	a := agent.Agent{ID: uuid.NewString(), Slug: "agent", Cell: cell}
-	bare := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(target)
-			p.SetXForwarded()
-			p.Out.Host = p.In.Host
-		},
-		Transport:  &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
-		BufferPool: &intake.Buffers{}, // without it, the proxy takes 1.7 times as long
-	})
-	defer bare.Close()
 	r, err := router.New(router.Options{Domain: cell + "." + domain, Endpoints: oneAgent{a.Namespace(), router.Endpoint{
 		State: router.Ready, Slug: a.Slug, Addr: netip.MustParseAddrPort(target.Host),
 	}}})
 	if err != nil {
 		return Report{}, err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return Report{}, err
-	}
-	serving, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- r.Serve(serving, listener, nil) }()
-	defer func() {
-		stop()
-		if e := <-ended; err == nil {
-			err = e
-		}
-	}()
-	c := comparison{
-		host:  a.Hostname(agent.Addresses{Domain: domain}),
-		floor: target.Host, bare: bare.Listener.Addr().String(), ours: listener.Addr().String(),
-	}
-	row, err := c.run(ctx)
+	c := comparison{host: a.Hostname(agent.Addresses{Domain: domain}), floor: target}
+	row, err := c.measure(ctx, func(ctx context.Context, l net.Listener) error { return r.Serve(ctx, l, nil) })
 	row.ID, row.What, row.Most = "P13", "a request through the router", 1.3
 	return Report{Rows: []Row{row}}, err
 }
@@ -96,22 +69,50 @@ func measureRouter(ctx context.Context, _ *environment) (_ Report, err error) {
 type comparison struct {
 	// host and key are those of the requests; key may be empty.
 	host, key string
-	// floor is the address of the server, and bare and ours are those of the proxies.
-	floor, bare, ours string
+	// floor is the address of the server.
+	floor *url.URL
 }
 
-func (c comparison) run(ctx context.Context) (Row, error) {
+// measure compares the proxy that serve runs with the standard library's proxy with the same transport settings and a
+// pool of buffers.
+func (c comparison) measure(ctx context.Context, serve func(context.Context, net.Listener) error) (_ Row, err error) {
+	bare := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(c.floor)
+			p.SetXForwarded()
+			p.Out.Host = p.In.Host
+		},
+		Transport:  &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+		BufferPool: &intake.Buffers{}, // without it, the proxy takes 1.7 times as long
+	})
+	defer bare.Close()
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return Row{}, err
+	}
+	serving, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- serve(serving, listener) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-ended)
+	}()
+	return c.run(ctx, bare.Listener.Addr().String(), listener.Addr().String())
+}
+
+// run sends requests through both proxies, which have these addresses.
+func (c comparison) run(ctx context.Context, bareAddress, ourAddress string) (Row, error) {
 	var r rounds
 	for round := range routerRounds + 1 {
-		floor, err := c.cpuPerRequest(ctx, c.floor)
+		floor, err := c.cpuPerRequest(ctx, c.floor.Host)
 		if err != nil {
 			return Row{}, err
 		}
-		bare, err := c.cpuPerRequest(ctx, c.bare)
+		bare, err := c.cpuPerRequest(ctx, bareAddress)
 		if err != nil {
 			return Row{}, err
 		}
-		ours, err := c.cpuPerRequest(ctx, c.ours)
+		ours, err := c.cpuPerRequest(ctx, ourAddress)
 		if err != nil {
 			return Row{}, err
 		}
@@ -147,28 +148,22 @@ func (c comparison) cpuPerRequest(ctx context.Context, address string) (float64,
 		}
 		return nil
 	}
-	began, err := processCPU()
-	if err != nil {
-		return 0, err
-	}
-	failed := make(chan error, routerClients)
-	var clients sync.WaitGroup
-	for range routerClients {
-		clients.Go(func() {
-			for range routerRequests / routerClients {
+	used, err := during(0, func() error { return sendAll(routerClients, routerRequests, send) })
+	return float64(used.Microseconds()) / routerRequests, err
+}
+
+// sendAll sends requests, of which each client has a share. A client ends with its first failure.
+func sendAll(clients, requests int, send func() error) error {
+	var sending errgroup.Group
+	for range clients {
+		sending.Go(func() error {
+			for range requests / clients {
 				if err := send(); err != nil {
-					failed <- err
-					return
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	clients.Wait()
-	select {
-	case err := <-failed:
-		return 0, err
-	default:
-	}
-	ended, err := processCPU()
-	return float64((ended - began).Microseconds()) / routerRequests, err
+	return sending.Wait()
 }

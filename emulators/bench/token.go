@@ -103,17 +103,8 @@ func verifyAgain(ctx context.Context, sessions *oidc.Sessions, token string) (Ro
 
 // cpuOfEach runs f n times and returns the CPU time of one run in microseconds.
 func cpuOfEach(n int, f func() error) (float64, error) {
-	began, err := processCPU()
-	if err != nil {
-		return 0, err
-	}
-	for range n {
-		if err := f(); err != nil {
-			return 0, err
-		}
-	}
-	ended, err := processCPU()
-	return float64((ended - began).Nanoseconds()) / 1000 / float64(n), err
+	used, err := during(0, func() error { return sendAll(1, n, f) })
+	return float64(used.Nanoseconds()) / 1000 / float64(n), err
 }
 
 // withUnknownKey replaces the key of a token by one that does not exist.

@@ -206,25 +206,10 @@ func (s *served) whileHeld(ctx context.Context, all []held, idle time.Duration) 
 		cost.memory, err = residentKiB(s.Pid())
 	}
 	if err == nil && idle > 0 {
-		cost.cpu, err = s.cpuFor(waitCtx, idle)
+		cost.cpu, err = during(s.Pid(), func() error { return wait(waitCtx, idle) })
 	}
 	cancel()
 	return cost, errors.Join(err, requests.Wait())
-}
-
-// cpuFor returns the program's CPU time of a time.
-func (s *served) cpuFor(ctx context.Context, long time.Duration) (time.Duration, error) {
-	before, err := childCPU(s.Pid())
-	if err != nil {
-		return 0, err
-	}
-	select {
-	case <-time.After(long):
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
-	after, err := childCPU(s.Pid())
-	return after - before, err
 }
 
 // awaitIdle waits until the program uses no more CPU time than what wakes up by itself.
