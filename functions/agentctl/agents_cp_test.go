@@ -83,10 +83,7 @@ func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 	}
 	c.run(t, "agents", "cp", os.DevNull, "my-agent:"+t.TempDir()+"/null").
 		wantCode(t, agentctl.ExitUsage, os.DevNull+" is neither a file nor a directory")
-	note := filepath.Join(t.TempDir(), "note")
-	if err := os.WriteFile(note, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	note := writeFile(t, "note", "")
 	refused := c.run(t, "agents", "cp", note, "my-agent:"+note+"/")
 	refused.wantCode(t, agentctl.ExitFailed, "tar in the container ended with exit code ")
 	if strings.Contains(refused.Stderr, `\x0a`) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,6 +81,26 @@ func (f *changeFlags) options() []client.CallOption {
 		options = append(options, client.IfMatch(f.etag))
 	}
 	return options
+}
+
+// modify changes an agent by what apply makes of its present state. It fails if the agent changes in between.
+func (f *changeFlags) modify(ctx context.Context, api *client.Client, id string,
+	apply func(*client.Agent) (client.UpdateAgentRequest, error),
+) (*client.Agent, error) {
+	var header http.Header
+	a, err := api.GetAgent(ctx, id, client.GetAgentParams{}, client.ResponseHeader(&header))
+	if err != nil {
+		return nil, err
+	}
+	body, err := apply(a)
+	if err != nil {
+		return nil, err
+	}
+	options := f.options()
+	if f.etag == "" {
+		options = append(options, client.IfMatch(header.Get("ETag")))
+	}
+	return api.UpdateAgent(ctx, id, body, options...)
 }
 
 func (t *tool) createAgent() *cobra.Command {

@@ -1,8 +1,6 @@
 package agentctl_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,10 +12,7 @@ func TestAgents_HaveFiles(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	c := a.admin()
-	local := filepath.Join(t.TempDir(), "prompt.md")
-	if err := os.WriteFile(local, []byte("Be brief."), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	local := writeFile(t, "prompt.md", "Be brief.")
 	const files = `jsonpath={.files[*].path} {.files[*].mode} {.files[*].size}`
 	want := func(text string) {
 		t.Helper()
@@ -60,11 +55,7 @@ func TestAgents_KeepTheDigitsOfTheirConfig(t *testing.T) {
 	}
 	want("9007199254740993", "123456789012345678901")
 	asYAML := c.run(t, "agents", "get", "my-agent", "-o", "yaml").ok(t).Stdout
-	for _, line := range []string{"\n  chat: 9007199254740993\n", "\n  key: 123456789012345678901\n"} {
-		if !strings.Contains(asYAML, line) {
-			t.Errorf("the YAML has no %q:\n%s", line, asYAML)
-		}
-	}
+	wantParts(t, "the YAML", asYAML, "\n  chat: 9007199254740993\n", "\n  key: 123456789012345678901\n")
 	c.with(`{"chat": 9007199254740995, "key": 1}`).
 		run(t, "agents", "update", "my-agent", "--config-file", "-").ok(t)
 	want("9007199254740995", "1")
@@ -77,10 +68,7 @@ func TestAgents_RefuseWhatIsNotText(t *testing.T) {
 	a := serve(t)
 	c := a.admin().with("NAME=caf\xe9")
 	a.RunningAgent(t, org, nil)
-	local := filepath.Join(t.TempDir(), "latin1")
-	if err := os.WriteFile(local, []byte(`{"name": "caf`+"\xe9\"}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	local := writeFile(t, "latin1", `{"name": "caf`+"\xe9\"}")
 	for _, args := range [][]string{
 		{"agents", "create", "other", "--env-file", "-"},
 		{"agents", "create", "other", "--config-file", local},

@@ -3,8 +3,6 @@ package agentctl_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,20 +22,10 @@ func deleteAgent(t *testing.T, a *api) string {
 	return id
 }
 
-// writeText writes a file and returns its name.
-func writeText(t *testing.T, text string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
 // publishedKeys writes the keys that the API publishes to a file.
 func publishedKeys(t *testing.T, a *api) string {
 	t.Helper()
-	return writeText(t, a.admin().run(t, "api", "GET", "/.well-known/jwks.json").ok(t).Stdout)
+	return writeFile(t, "file", a.admin().run(t, "api", "GET", "/.well-known/jwks.json").ok(t).Stdout)
 }
 
 // TestReceipt_NamesTheKeyThatRequestedTheDeletion also has a key that is revoked since, which no list has.
@@ -81,7 +69,7 @@ func TestReceipt_ShowsWhatWasObservedAndIsVerifiedOffline(t *testing.T) {
 	keys := publishedKeys(t, a)
 	want := "The receipt is valid.\n" + facts + "Organization:  org-1\nSigned:  TIME UTC (AGE ago)\n" + resources
 	for name, verified := range map[string]output{
-		"the answer in a file":     offline.run(t, "verify", writeText(t, answer), "--jwks", keys),
+		"the answer in a file":     offline.run(t, "verify", writeFile(t, "file", answer), "--jwks", keys),
 		"the answer in a pipe":     offline.with(answer).run(t, "verify", "-", "--jwks", keys),
 		"the receipt alone":        offline.with(alone).run(t, "verify", "-", "--jwks", keys),
 		"the keys of the API":      a.admin().with(alone).run(t, "verify", "-"),
@@ -194,11 +182,11 @@ func TestVerify_RefusesWhatTheServiceDidNotSign(t *testing.T) {
 		},
 		"broken JSON": {text: "{", keys: keys, code: agentctl.ExitInvalid, say: "neither a receipt nor"},
 		"private keys": {
-			text: d.Receipt, keys: writeText(t, `{"keys": [`+private+`]}`), code: agentctl.ExitInvalid,
+			text: d.Receipt, keys: writeFile(t, "file", `{"keys": [`+private+`]}`), code: agentctl.ExitInvalid,
 			say: "public key",
 		},
 		"no keys": {
-			text: d.Receipt, keys: writeText(t, "{}"), code: agentctl.ExitInvalid, say: "JSON Web Key Set",
+			text: d.Receipt, keys: writeFile(t, "file", "{}"), code: agentctl.ExitInvalid, say: "JSON Web Key Set",
 		},
 		"no file of keys": {text: d.Receipt, keys: keys + "x", code: agentctl.ExitUsage, say: "no such file"},
 	} {

@@ -1,7 +1,6 @@
 package agentctl_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"agents.example/controlplane/functions/agentctl"
 	"agents.example/controlplane/functions/functiontest"
@@ -20,27 +18,14 @@ import (
 // person runs the tool as a person does: standard output and standard error are terminals of a width.
 func (c tool) person(t *testing.T, width int, stdin string, args ...string) (out output, opened []string) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	app := &agentctl.App{
-		Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr, ConfigDir: t.TempDir(), Now: time.Now,
-		Terminal: agentctl.Terminal{In: true, Out: true, Err: true, Width: func() int { return width }},
-		Lookup: func(name string) (string, bool) {
-			switch name {
-			case "AGENTS_BASE_URL":
-				return c.url, true
-			case "AGENTS_API_KEY":
-				return c.token, true
-			}
-			value, ok := c.variables[name]
-			return value, ok
-		},
-		Open: func(url string) error {
-			opened = append(opened, url)
-			if path, isFile := strings.CutPrefix(url, "file://"); isFile {
-				opened = append(opened, privatePage(t, path))
-			}
-			return nil
-		},
+	app, stdout, stderr := c.with(stdin).app(t)
+	app.Terminal = agentctl.Terminal{In: true, Out: true, Err: true, Width: func() int { return width }}
+	app.Open = func(url string) error {
+		opened = append(opened, url)
+		if path, isFile := strings.CutPrefix(url, "file://"); isFile {
+			opened = append(opened, privatePage(t, path))
+		}
+		return nil
 	}
 	code := app.Run(t.Context(), args)
 	return output{code, stdout.String(), stderr.String()}, opened
@@ -66,11 +51,7 @@ func (o output) wantCode(t *testing.T, code int, stderr ...string) {
 	if o.Code != code {
 		t.Errorf("exit code %d, want %d: %s%s", o.Code, code, o.Stdout, o.Stderr)
 	}
-	for _, text := range stderr {
-		if !strings.Contains(o.Stderr, text) {
-			t.Errorf("standard error has no %q:\n%s", text, o.Stderr)
-		}
-	}
+	wantParts(t, "standard error", o.Stderr, stderr...)
 }
 
 func TestAgents_LiveFromCreateToDelete(t *testing.T) {
@@ -84,11 +65,8 @@ func TestAgents_LiveFromCreateToDelete(t *testing.T) {
 	if err := json.Unmarshal([]byte(created.Stdout), &agent); err != nil || agent.Status != "running" {
 		t.Fatalf("standard output is no running agent (%v):\n%s", err, created.Stdout)
 	}
-	for _, line := range []string{"my-agent is provisioning\n", "stage ready succeeded", "my-agent is running\n"} {
-		if !strings.Contains(created.Stderr, line) {
-			t.Errorf("the progress has no %q:\n%s", line, created.Stderr)
-		}
-	}
+	wantParts(t, "the progress", created.Stderr,
+		"my-agent is provisioning\n", "stage ready succeeded", "my-agent is running\n")
 	c.run(t, "agents", "get", "my-agent", "-o", "jsonpath={.config.plan_limits.memory_bytes} {.error_message}").
 		want(t, output{0, "1073741824\n", ""})
 	c.run(t, "agents", "list", "-o", "name").want(t, output{0, "ID\n", ""})
@@ -247,14 +225,9 @@ func TestWait_FailsWithTheReason(t *testing.T) {
 	}
 	c.run(t, "agents", "wait", "bad", "-o", "jsonpath={.status}").wantCode(t, agentctl.ExitUnsettled)
 	diagnosed := c.run(t, "agents", "diagnose", "bad").ok(t)
-	for _, text := range []string{
+	wantParts(t, "the diagnosis", diagnosed.Stdout,
 		"pod_crash_loop: It exits.", "Next: you", "you can", "agentctl agents logs", "What happened:",
-		"The agent failed. It exits.",
-	} {
-		if !strings.Contains(diagnosed.Stdout, text) {
-			t.Errorf("the diagnosis has no %q:\n%s", text, diagnosed.Stdout)
-		}
-	}
+		"The agent failed. It exits.")
 }
 
 func TestPerson_DeletesByNameAndSeesNoControlCharacters(t *testing.T) {
@@ -316,11 +289,6 @@ func TestMetrics_ShowsWhatIsMissing(t *testing.T) {
 func TestHelp_ListsEveryExitCode(t *testing.T) {
 	t.Parallel()
 	help := tool{}.run(t, "help", "exit-codes").ok(t).Stdout
-	for _, line := range []string{
-		"0  The command", "2  The command line", "9  The command waited", "124  The time", "130  The user",
-	} {
-		if !strings.Contains(help, line) {
-			t.Errorf("the help has no %q:\n%s", line, help)
-		}
-	}
+	wantParts(t, "the help", help,
+		"0  The command", "2  The command line", "9  The command waited", "124  The time", "130  The user")
 }

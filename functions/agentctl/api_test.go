@@ -1,8 +1,6 @@
 package agentctl_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,10 +12,7 @@ func TestAPI_SendsRequests(t *testing.T) {
 	a := serve(t)
 	id := a.RunningAgent(t, org, nil).ID
 	a.admin().run(t, "api", "get", "/api/v1/agents?limit=1", "-o", "name").want(t, output{Stdout: "ID\n"})
-	file := filepath.Join(t.TempDir(), "change.json")
-	if err := os.WriteFile(file, []byte(`{"name": "renamed"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := writeFile(t, "change.json", `{"name": "renamed"}`)
 	a.admin().run(t, "api", "PATCH", "/api/v1/agents/"+id, "--data", "@"+file, "-o", "jsonpath={.name}").want(t,
 		output{Stdout: "renamed\n"})
 	created := a.admin().with(`{"name": "ci"}`).run(t, "api", "POST", "/api/v1/api-keys", "-d", "-", "-i").ok(t)

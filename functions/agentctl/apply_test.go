@@ -66,20 +66,22 @@ func (c tool) apply(t *testing.T, text string, args ...string) output {
 	return c.run(t, append([]string{"apply", "-f", writeManifest(t, text)}, args...)...).check(t)
 }
 
-// agentNames lists the names of the agents that are not being deleted.
-func (c tool) agentNames(t *testing.T) []string {
+// wantAgents checks how many agents there are that are not being deleted.
+func (c tool) wantAgents(t *testing.T, want int) {
 	t.Helper()
 	var all []struct{ Name, Status string }
 	if err := json.Unmarshal([]byte(c.run(t, "agents", "list", "-o", "json").ok(t).Stdout), &all); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{}
+	kept := 0
 	for _, a := range all {
 		if a.Status != "deleting" {
-			names = append(names, a.Name)
+			kept++
 		}
 	}
-	return names
+	if kept != want {
+		t.Errorf("%d agents of %v are kept, want %d", kept, all, want)
+	}
 }
 
 func TestApply_CreatesChangesAndKeeps(t *testing.T) {
@@ -88,11 +90,7 @@ func TestApply_CreatesChangesAndKeeps(t *testing.T) {
 	c := a.applying()
 	first := c.apply(t, twoAgents)
 	first.ok(t)
-	for _, line := range []string{"+ billing: created", "+ support (Support Assistant): created"} {
-		if !strings.Contains(first.Stdout, line) {
-			t.Errorf("the first run has no %q:\n%s", line, first.Stdout)
-		}
-	}
+	wantParts(t, "the first run", first.Stdout, "+ billing: created", "+ support (Support Assistant): created")
 	c.run(t, "agents", "get", "Support Assistant", "-o", "jsonpath={.env_vars} {.files[*].path} {.public_paths} "+
 		"{.schedules[*].id} {.config.team} {.config.agentctl}").want(t, output{0, `{"LOG_LEVEL":"configured",` +
 		`"OPENAI_API_KEY":"gsm","REGION":"configured"} /config/key /config/prompt.md ["/telegram"] daily support ` +
@@ -107,17 +105,10 @@ func TestApply_CreatesChangesAndKeeps(t *testing.T) {
 	changed := strings.NewReplacer("LOG_LEVEL: info, REGION: eu", "LOG_LEVEL: debug", "name: Support Assistant",
 		"name: Renamed", "tokens: 1000", "words: 9").Replace(twoAgents)
 	third := c.apply(t, changed).ok(t)
-	for _, line := range []string{
+	wantParts(t, "the third run", third.Stdout,
 		"name: Support Assistant -> Renamed", "env_vars.REGION: (a value) -> (removed)",
-		"env_vars.LOG_LEVEL: (another value) -> debug", `config.limits: {"tokens":1000} -> {"words":9}`,
-	} {
-		if !strings.Contains(third.Stdout, line) {
-			t.Errorf("the third run has no %q:\n%s", line, third.Stdout)
-		}
-	}
-	if names := c.agentNames(t); len(names) != 2 {
-		t.Errorf("agents = %v, want the same two", names)
-	}
+		"env_vars.LOG_LEVEL: (another value) -> debug", `config.limits: {"tokens":1000} -> {"words":9}`)
+	c.wantAgents(t, 2)
 	c.apply(t, changed, "--dry-run").wantCode(t, agentctl.ExitOK, "Nothing differs")
 }
 
@@ -130,13 +121,8 @@ func TestApply_RehearsesWithoutChanges(t *testing.T) {
 	changed := strings.NewReplacer("resource_plan: hobby", "resource_plan: startup").Replace(twoAgents)
 	got := c.apply(t, changed+"  third: {}\n", "--dry-run")
 	got.wantCode(t, agentctl.ExitDiffers, "nothing was changed")
-	for _, line := range []string{
-		"resource_plan: hobby -> startup", "+ third: would be created", "+1.5 CPU, +3 GiB memory",
-	} {
-		if !strings.Contains(got.Stdout, line) {
-			t.Errorf("the rehearsal has no %q:\n%s", line, got.Stdout)
-		}
-	}
+	wantParts(t, "the rehearsal", got.Stdout,
+		"resource_plan: hobby -> startup", "+ third: would be created", "+1.5 CPU, +3 GiB memory")
 	if !maps.Equal(before, a.Documents(t)) {
 		t.Error("the rehearsal wrote documents")
 	}
@@ -149,9 +135,7 @@ func TestApply_RefusalChangesNothing(t *testing.T) {
 	c := a.applying()
 	got := c.apply(t, twoAgents+"  bad: {public_paths: [/v1/x]}\n")
 	got.wantCode(t, agentctl.ExitInvalid, "bad: ", "public_paths", "nothing was changed")
-	if names := c.agentNames(t); len(names) != 0 {
-		t.Errorf("agents = %v, want none", names)
-	}
+	c.wantAgents(t, 0)
 }
 
 // TestApply_ConcurrentRunsMakeTheSameAgents has several machines apply the first version of a file.
@@ -172,9 +156,7 @@ func TestApply_ConcurrentRunsMakeTheSameAgents(t *testing.T) {
 		})
 	}
 	runs.Wait()
-	if names := c.agentNames(t); len(names) != 2 {
-		t.Errorf("agents = %v, want two", names)
-	}
+	c.wantAgents(t, 2)
 }
 
 // TestApply_RenewsSecretsOnlyIfTold also checks that the rehearsal says that a new value restarts the agent.
@@ -214,13 +196,9 @@ func TestApply_CreatesADeletedAgentAgain(t *testing.T) {
 		id := c.run(t, "agents", "list", "--status", "provisioning", "--name", "billing", "-o", "name").ok(t).Stdout
 		c.run(t, "agents", "delete", strings.TrimSpace(id), "--yes").ok(t)
 	}
-	if names := c.agentNames(t); len(names) != 1 {
-		t.Errorf("agents = %v, want one", names)
-	}
+	c.wantAgents(t, 1)
 	c.apply(t, twoAgents).ok(t)
-	if names := c.agentNames(t); len(names) != 2 {
-		t.Errorf("agents = %v, want two", names)
-	}
+	c.wantAgents(t, 2)
 }
 
 func TestApply_PrunesWhatTheFileDoesNotName(t *testing.T) {
@@ -238,13 +216,9 @@ func TestApply_PrunesWhatTheFileDoesNotName(t *testing.T) {
 	if !strings.Contains(got.Stdout, "- billing: would be deleted") {
 		t.Errorf("the rehearsal does not name the agent:\n%s", got.Stdout)
 	}
-	if names := c.agentNames(t); len(names) != 5 {
-		t.Errorf("agents = %v, want five", names)
-	}
+	c.wantAgents(t, 5)
 	c.apply(t, one, "--prune", "--yes").ok(t)
-	if names := c.agentNames(t); len(names) != 4 {
-		t.Errorf("agents = %v, want those of the other manifest, the one made by hand, and support", names)
-	}
+	c.wantAgents(t, 4)
 }
 
 func TestApply_AdoptsOnlyIfTold(t *testing.T) {
@@ -255,9 +229,7 @@ func TestApply_AdoptsOnlyIfTold(t *testing.T) {
 	c.apply(t, twoAgents).wantCode(t, agentctl.ExitInvalid, "--adopt")
 	c.apply(t, twoAgents, "--adopt").ok(t)
 	c.apply(t, twoAgents, "--dry-run").wantCode(t, agentctl.ExitOK)
-	if names := c.agentNames(t); len(names) != 2 {
-		t.Errorf("agents = %v, want two", names)
-	}
+	c.wantAgents(t, 2)
 }
 
 func TestApply_WaitsAndFailsWithAnAgentInError(t *testing.T) {
@@ -407,9 +379,7 @@ func TestSeveral_ChangesEachAndSaysWhatFailed(t *testing.T) {
 	refused.wantCode(t, agentctl.ExitFailed, "nothing was deleted", "a2 (")
 	deleted, _ := c.person(t, 100, "delete 2\n", "agents", "delete", "a1", "a2")
 	deleted.wantCode(t, agentctl.ExitOK)
-	if names := c.agentNames(t); len(names) != 1 {
-		t.Errorf("agents = %v, want a3", names)
-	}
+	c.wantAgents(t, 1)
 	keys := strings.Fields(c.run(t, "keys", "create", "k1", "-o", "name").ok(t).Stdout +
 		c.run(t, "keys", "create", "k2", "-o", "name").ok(t).Stdout)
 	c.run(t, append([]string{"keys", "revoke", "00000000-0000-4000-8000-000000000000", "--yes"}, keys...)...).

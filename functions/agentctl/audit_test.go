@@ -3,8 +3,6 @@ package agentctl_test
 import (
 	"encoding/json"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,11 +31,7 @@ func sealedLog(t *testing.T) *api {
 // writeLines writes a file and returns its name.
 func writeLines(t *testing.T, lines []string) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "audit.ndjson")
-	if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return writeFile(t, "audit.ndjson", strings.Join(lines, "\n")+"\n")
 }
 
 // entryID returns the id of the entry in a line.

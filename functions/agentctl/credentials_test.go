@@ -14,11 +14,7 @@ func TestCredentials_RevealPrintsToStandardOutputOnly(t *testing.T) {
 	a := serve(t)
 	a.RunningAgent(t, org, nil)
 	got := a.admin().run(t, "credentials", "reveal", "test").ok(t)
-	for _, want := range []string{"Username:", "Password:", "API key:", "Version:   1"} {
-		if !strings.Contains(got.Stdout, want) {
-			t.Errorf("reveal lacks %q", want)
-		}
-	}
+	wantParts(t, "reveal", got.Stdout, "Username:", "Password:", "API key:", "Version:   1")
 	if got.Stderr != "" {
 		t.Errorf("stderr = %q, want none", got.Stderr)
 	}

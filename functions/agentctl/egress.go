@@ -3,7 +3,6 @@ package agentctl
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -244,20 +243,10 @@ func (t *tool) changeRules(change *changeFlags,
 	apply func(client.AgentEgress) (client.AgentEgressSpec, error),
 ) agentRun {
 	return func(ctx context.Context, api *client.Client, a *client.Agent) error {
-		var header http.Header
-		a, err := api.GetAgent(ctx, a.ID, client.GetAgentParams{}, client.ResponseHeader(&header))
-		if err != nil {
-			return err
-		}
-		spec, err := apply(a.Egress)
-		if err != nil {
-			return err
-		}
-		options := change.options()
-		if change.etag == "" {
-			options = append(options, client.IfMatch(header.Get("ETag")))
-		}
-		after, err := api.UpdateAgent(ctx, a.ID, client.UpdateAgentRequest{Egress: &spec}, options...)
+		after, err := change.modify(ctx, api, a.ID, func(a *client.Agent) (client.UpdateAgentRequest, error) {
+			spec, err := apply(a.Egress)
+			return client.UpdateAgentRequest{Egress: &spec}, err
+		})
 		if err != nil {
 			return err
 		}

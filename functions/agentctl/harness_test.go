@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -122,18 +124,12 @@ type output struct {
 	Stdout, Stderr string
 }
 
-// run runs a command line.
-func (c tool) run(t *testing.T, args ...string) output {
+// app returns the tool, and the buffers to which it prints.
+func (c tool) app(t *testing.T) (app *agentctl.App, stdout, stderr *bytes.Buffer) {
 	t.Helper()
-	return c.runTo(t, nil, args...)
-}
-
-// runTo is run with another standard output, unless it is nil.
-func (c tool) runTo(t *testing.T, to io.Writer, args ...string) output {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	app := &agentctl.App{
-		Stdin: strings.NewReader(c.stdin), Stdout: &stdout, Stderr: &stderr, Now: time.Now,
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	return &agentctl.App{
+		Stdin: strings.NewReader(c.stdin), Stdout: stdout, Stderr: stderr, Now: time.Now,
 		ConfigDir: cmp.Or(c.config, t.TempDir()),
 		Lookup: func(name string) (string, bool) {
 			switch name {
@@ -145,7 +141,19 @@ func (c tool) runTo(t *testing.T, to io.Writer, args ...string) output {
 			value, ok := c.variables[name]
 			return value, ok
 		},
-	}
+	}, stdout, stderr
+}
+
+// run runs a command line.
+func (c tool) run(t *testing.T, args ...string) output {
+	t.Helper()
+	return c.runTo(t, nil, args...)
+}
+
+// runTo is run with another standard output, unless it is nil.
+func (c tool) runTo(t *testing.T, to io.Writer, args ...string) output {
+	t.Helper()
+	app, stdout, stderr := c.app(t)
 	if to != nil {
 		app.Stdout = to
 	}
@@ -162,6 +170,26 @@ func (o output) ok(t *testing.T) output {
 		t.Fatalf("exit code %d, want 0\nstdout: %s\nstderr: %s", o.Code, o.Stdout, o.Stderr)
 	}
 	return o
+}
+
+// writeFile writes a file to a new folder, and returns its path.
+func writeFile(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// wantParts fails the test if a text lacks some of its parts.
+func wantParts(t *testing.T, what, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s has no %q:\n%s", what, part, text)
+		}
+	}
 }
 
 // want compares the output with the wanted one, in which ids, times and addresses have fixed names.

@@ -33,11 +33,7 @@ func TestAgents_RunImages(t *testing.T) {
 		t.Errorf("the list has no image:\n%s", got.Stdout)
 	}
 	shown := c.run(t, "agents", "get", "my-agent").ok(t)
-	for _, text := range []string{"assistant@1 (2 is available)", backendtest.Digest("1"), "auto"} {
-		if !strings.Contains(shown.Stdout, text) {
-			t.Errorf("the agent has no %q:\n%s", text, shown.Stdout)
-		}
-	}
+	wantParts(t, "the agent", shown.Stdout, "assistant@1 (2 is available)", backendtest.Digest("1"), "auto")
 	const image = "jsonpath={.image.version} {.image.policy} {.image.maintenance_window.timezone}"
 	update := func(flags ...string) output {
 		return c.run(t, append([]string{"agents", "update", "my-agent", "-o", image}, flags...)...)

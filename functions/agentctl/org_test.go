@@ -32,11 +32,7 @@ func TestOrg_ShowsUsageOfLimits(t *testing.T) {
 	a := serve(t)
 	a.RunningAgent(t, org, nil)
 	got := a.admin().run(t, "org").ok(t).Stdout
-	for _, want := range []string{"Plan:    enterprise", "LIMIT", "Agents", "Storage"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("org lacks %q:\n%s", want, got)
-		}
-	}
+	wantParts(t, "org", got, "Plan:    enterprise", "LIMIT", "Agents", "Storage")
 	if strings.Contains(got, "█") {
 		t.Errorf("org draws bars without a terminal:\n%s", got)
 	}

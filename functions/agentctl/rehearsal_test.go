@@ -46,11 +46,7 @@ func TestDryRun_ShowsWhatWouldHappenAndChangesNothing(t *testing.T) {
 		}
 	}
 	shown := a.admin().run(t, "agents", "stop", running.ID, "--dry-run").ok(t)
-	for _, line := range []string{"Status", "stopped", "0.5 -> 0", "nothing was changed"} {
-		if !strings.Contains(shown.Stdout+shown.Stderr, line) {
-			t.Errorf("the rehearsal has no %q:\n%s%s", line, shown.Stdout, shown.Stderr)
-		}
-	}
+	wantParts(t, "the rehearsal", shown.Stdout+shown.Stderr, "Status", "stopped", "0.5 -> 0", "nothing was changed")
 	second := a.admin().run(t, "agents", "create", "second", "--plan", "hobby", "--dry-run").ok(t)
 	if !strings.Contains(second.Stdout, "1 -> 2") {
 		t.Errorf("the rehearsal of a creation does not count the agent:\n%s", second.Stdout)

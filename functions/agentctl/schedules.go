@@ -3,7 +3,6 @@ package agentctl
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -74,19 +73,10 @@ func (t *tool) changeSchedules(cmd *cobra.Command, args []string, change *change
 	if err != nil {
 		return err
 	}
-	var header http.Header
-	if a, err = api.GetAgent(cmd.Context(), a.ID, client.GetAgentParams{}, client.ResponseHeader(&header)); err != nil {
-		return err
-	}
-	specs, err := apply(scheduleSpecs(a))
-	if err != nil {
-		return err
-	}
-	options := change.options()
-	if change.etag == "" {
-		options = append(options, client.IfMatch(header.Get("ETag")))
-	}
-	a, err = api.UpdateAgent(cmd.Context(), a.ID, client.UpdateAgentRequest{Schedules: &specs}, options...)
+	a, err = change.modify(cmd.Context(), api, a.ID, func(a *client.Agent) (client.UpdateAgentRequest, error) {
+		specs, err := apply(scheduleSpecs(a))
+		return client.UpdateAgentRequest{Schedules: &specs}, err
+	})
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,6 @@
 package agentctl_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,10 +11,7 @@ func TestSchedules_AreSetOneByOne(t *testing.T) {
 	t.Parallel()
 	c := serve(t).admin()
 	c.run(t, "agents", "create", "my-agent", "--plan", "hobby").ok(t)
-	prompt := filepath.Join(t.TempDir(), "prompt.json")
-	if err := os.WriteFile(prompt, []byte(`{"p":1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	prompt := writeFile(t, "prompt.json", `{"p":1}`)
 	set := func(flags ...string) output {
 		return c.run(t, append([]string{"schedules", "set", "my-agent"}, flags...)...)
 	}

@@ -2,8 +2,6 @@ package agentctl_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,10 +36,7 @@ func TestSecrets_SetTakesTheValueFromEverySourceButArguments(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	id := a.RunningAgent(t, org, nil).ID
-	file := filepath.Join(t.TempDir(), "value")
-	if err := os.WriteFile(file, []byte("-----BEGIN-----\n"+canary+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := writeFile(t, "value", "-----BEGIN-----\n"+canary+"\n")
 	c := a.admin()
 	c.variables = map[string]string{"LOCAL": canary}
 	for _, row := range []struct {

@@ -47,11 +47,7 @@ func TestSnapshots_AreTakenRestoredClonedAndDeleted(t *testing.T) {
 	stop()
 	snapshot := a.Agent(t, id).Snapshots[0].ID
 	table := c.run(t, "snapshots", "list", "test").ok(t).Stdout
-	for _, text := range []string{snapshot, "by hand", "ready", "1 GiB", "user", "never", "AGE", "EXPIRES"} {
-		if !strings.Contains(table, text) {
-			t.Errorf("snapshots list has no %q:\n%s", text, table)
-		}
-	}
+	wantParts(t, "snapshots list", table, snapshot, "by hand", "ready", "1 GiB", "user", "never", "AGE", "EXPIRES")
 	if got := c.run(t, "__complete", "snapshots", "restore", "test", "").ok(t).Stdout; !strings.HasPrefix(got,
 		snapshot+"\tby hand, ") {
 		t.Errorf("completion = %q, want the snapshot", got)
@@ -80,11 +76,7 @@ func TestSnapshots_AreTakenRestoredClonedAndDeleted(t *testing.T) {
 		t.Errorf("the clone is one of %q, want %s", clone.Stdout, id)
 	}
 	got := c.run(t, "agents", "get", "copy").ok(t).Stdout
-	for _, text := range []string{"Clone of:", snapshot, "Lacks secrets:", "OPENAI_API_KEY", "LEVEL"} {
-		if !strings.Contains(got, text) {
-			t.Errorf("agents get has no %q:\n%s", text, got)
-		}
-	}
+	wantParts(t, "agents get", got, "Clone of:", snapshot, "Lacks secrets:", "OPENAI_API_KEY", "LEVEL")
 }
 
 // TestApply_BeginsWithDataOfOthers applies manifests whose agents begin with a snapshot or an archive. The clone has
@@ -102,11 +94,7 @@ func TestApply_BeginsWithDataOfOthers(t *testing.T) {
 	c.apply(t, text).wantCode(t, agentctl.ExitUsage, "the environment has no variable ARCHIVE, which has the address")
 	c.variables = map[string]string{"ARCHIVE": "https://archives.example.com/agent.tar?signature=" + canary}
 	planned := c.apply(t, text, "--dry-run").Stdout
-	for _, line := range []string{"from_snapshot: " + snapshot, "import_url: (from the variable ARCHIVE)"} {
-		if !strings.Contains(planned, line) {
-			t.Errorf("the rehearsal has no %q:\n%s", line, planned)
-		}
-	}
+	wantParts(t, "the rehearsal", planned, "from_snapshot: "+snapshot, "import_url: (from the variable ARCHIVE)")
 	c.apply(t, text).ok(t)
 	c.run(t, "agents", "get", "copy", "-o", "jsonpath={.clone_of.snapshot_id} {.config.team} {.env_vars}").
 		want(t, output{0, snapshot + ` support {"LEVEL":"configured"}` + "\n", ""})

@@ -1,7 +1,6 @@
 package agentctl_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -79,15 +78,8 @@ func runSilent(
 	t.Helper()
 	read, write := io.Pipe()
 	defer write.Close() //nolint:errcheck // ends the last read
-	var stdout, stderr bytes.Buffer
-	app := &agentctl.App{
-		Stdin: silentInput{read, asked}, Stdout: &stdout, Stderr: &stderr, Now: time.Now, ConfigDir: t.TempDir(),
-		Terminal: agentctl.Terminal{In: terminal},
-		Lookup: func(name string) (string, bool) {
-			value, ok := map[string]string{"AGENTS_BASE_URL": url, "AGENTS_API_KEY": "so_unused"}[name]
-			return value, ok
-		},
-	}
+	app, stdout, stderr := tool{url: url, token: "so_unused"}.app(t)
+	app.Stdin, app.Terminal = silentInput{read, asked}, agentctl.Terminal{In: terminal}
 	code := app.Run(ctx, args)
 	return output{code, stdout.String(), stderr.String()}
 }

@@ -24,11 +24,7 @@ func TestWebhooks_CreatePrintsTheSecretOnce(t *testing.T) {
 		t.Errorf("stderr = %q, want how to verify, without the secret", created.Stderr)
 	}
 	listed := a.admin().run(t, "webhooks", "list").ok(t).Stdout
-	for _, text := range []string{receiver, "enabled", "agent.error", "Pager"} {
-		if !strings.Contains(listed, text) {
-			t.Errorf("webhooks list has no %q:\n%s", text, listed)
-		}
-	}
+	wantParts(t, "webhooks list", listed, receiver, "enabled", "agent.error", "Pager")
 	if strings.Contains(listed, secret) {
 		t.Error("webhooks list shows the secret")
 	}
