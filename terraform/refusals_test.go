@@ -40,6 +40,18 @@ func edit(resource, namespace, name, operations string, subresource ...string) a
 	}
 }
 
+// existing is an object whose changes are refused.
+type existing struct{ resource, namespace, name string }
+
+// add adds or replaces a field.
+func (o existing) add(path, value, want string) refusal {
+	return refusal{edit(o.resource, o.namespace, o.name, `[{"op":"add","path":"`+path+`","value":`+value+`}]`), want}
+}
+
+func (o existing) drop(path, want string) refusal {
+	return refusal{edit(o.resource, o.namespace, o.name, `[{"op":"remove","path":"`+path+`"}]`), want}
+}
+
 // createObject creates an object that is written in YAML.
 func createObject(resource, namespace, text string) attempt {
 	return func(ctx context.Context, c dynamic.Interface) error {
@@ -106,9 +118,8 @@ const (
 // podRefusals are changes of an agent's workload.
 func podRefusals(own string) map[string]refusal {
 	const pod, container = "/spec/template/spec", "/spec/template/spec/containers/0"
-	set := func(path, value, want string) refusal {
-		return refusal{edit("statefulsets", own, "agent", `[{"op":"add","path":"`+path+`","value":`+value+`}]`), want}
-	}
+	workload := existing{"statefulsets", own, "agent"}
+	set := workload.add
 	return map[string]refusal{
 		"a foreign image":              set(container+"/image", `"miner@sha256:0"`, refusesImage),
 		"a tag of the image":           set(container+"/image", `"image:latest"`, refusesImage),
@@ -130,12 +141,9 @@ func podRefusals(own string) map[string]refusal {
 		"a port of the node":    set(pod+"/initContainers/0/ports/0/hostPort", "8080", refusesNode),
 		"the front's processes": set(pod+"/shareProcessNamespace", "true", refusesProcesses),
 		"a token":               set(pod+"/automountServiceAccountToken", "true", refusesAccount),
-		"a token by default": {
-			edit("statefulsets", own, "agent", `[{"op":"remove","path":"`+pod+`/automountServiceAccountToken"}]`),
-			refusesAccount,
-		},
-		"another account":    set(pod+"/serviceAccountName", `"other"`, refusesAccount),
-		"a path of the node": set(pod+"/volumes/-", `{"name":"more","hostPath":{"path":"/"}}`, refusesVolumes),
+		"a token by default":    workload.drop(pod+"/automountServiceAccountToken", refusesAccount),
+		"another account":       set(pod+"/serviceAccountName", `"other"`, refusesAccount),
+		"a path of the node":    set(pod+"/volumes/-", `{"name":"more","hostPath":{"path":"/"}}`, refusesVolumes),
 		"a projected token": set(pod+"/volumes/-",
 			`{"name":"more","projected":{"sources":[{"serviceAccountToken":{"path":"token"}}]}}`, refusesVolumes),
 		"another claim": set(pod+"/volumes/-",
@@ -158,14 +166,10 @@ func containerRefusals(own string) map[string]refusal {
 	const restricted = `"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}},` +
 		`"resources":{"limits":{"cpu":"1m","memory":"1Mi"}}`
 	image, agentImage := digestOf("image", "0"), digestOf("agent", "0")
-	change := func(op, path, value, want string) refusal {
-		return refusal{
-			edit("statefulsets", own, "agent", `[{"op":"`+op+`","path":"`+path+`","value":`+value+`}]`), want,
-		}
-	}
-	add := func(path, value, want string) refusal { return change("add", path, value, want) }
+	workload := existing{"statefulsets", own, "agent"}
+	add := workload.add
 	rows := map[string]refusal{
-		"no front": change("remove", "/spec/template/spec/initContainers", "null", refusesContainers),
+		"no front": workload.drop("/spec/template/spec/initContainers", refusesContainers),
 		"a program before the front": add(front,
 			`{"name":"first","image":"`+image+`",`+restricted+`}`, refusesContainers),
 		"a program in addition to the agent": add("/spec/template/spec/containers/-",
@@ -179,7 +183,7 @@ func containerRefusals(own string) map[string]refusal {
 
 		"another program of the front's image": add(front+"/command", `["/ko-app/placeholder"]`, refusesFront),
 		"arguments of the front":               add(front+"/args", `["-anything"]`, refusesFront),
-		"the image's own program":              change("remove", front+"/command", "null", refusesFront),
+		"the image's own program":              workload.drop(front+"/command", refusesFront),
 		"a front of the agents' image":         add(front+"/image", `"`+agentImage+`"`, refusesFront),
 		"a volume in the place of the front": add(front+"/volumeMounts",
 			`[{"name":"data","mountPath":"/ko-app","readOnly":true}]`, refusesFront),
@@ -218,9 +222,7 @@ func containerRefusals(own string) map[string]refusal {
 // two, and the container that writes files is the first.
 func seedRefusals(own string) map[string]refusal {
 	const seed, volumes = "/spec/template/spec/initContainers/0", "/spec/template/spec/volumes"
-	add := func(path, value, want string) refusal {
-		return refusal{edit("statefulsets", own, "agent", `[{"op":"add","path":"`+path+`","value":`+value+`}]`), want}
-	}
+	add := existing{"statefulsets", own, "agent"}.add
 	secret := func(more string) string {
 		return `{"name":"more","projected":{"sources":[{"secret":{"name":"agent-env-0"` + more + `}}]}}`
 	}
@@ -288,10 +290,7 @@ func TestPolicies_AdmitFilesAndNoMore(t *testing.T) {
 // placementRefusals are changes of where an agent's pod runs, and of its names.
 func placementRefusals(own string) map[string]refusal {
 	set := func(field, value, want string) refusal {
-		return refusal{
-			edit("statefulsets", own, "agent", `[{"op":"add","path":"/spec/template/spec/`+field+`","value":`+value+`}]`),
-			want,
-		}
+		return existing{"statefulsets", own, "agent"}.add("/spec/template/spec/"+field, value, want)
 	}
 	return map[string]refusal{
 		"nodes with any taint":     set("tolerations", `[{"operator":"Exists"}]`, refusesScheduling),
@@ -321,99 +320,75 @@ func placementRefusals(own string) map[string]refusal {
 
 // surroundingRefusals are changes of an agent's namespace and of the objects in it.
 func surroundingRefusals(own string) map[string]refusal {
-	set := func(resource, name, path, value, want string) refusal {
-		namespace := own
-		if resource == "namespaces" {
-			namespace = ""
-		}
-		return refusal{edit(resource, namespace, name, `[{"op":"add","path":"`+path+`","value":`+value+`}]`), want}
-	}
-	label := func(name, value, want string) refusal {
-		return set("namespaces", own, "/metadata/labels/"+strings.ReplaceAll(name, "/", "~1"), value, want)
-	}
-	drop := func(resource, namespace, name, path, want string) refusal {
-		return refusal{edit(resource, namespace, name, `[{"op":"remove","path":"`+path+`"}]`), want}
-	}
-	const level = "pod-security.kubernetes.io/enforce"
-	owned := func(resource, name string) refusal {
-		return set(resource, name, "/metadata/ownerReferences",
+	namespace, service := existing{"namespaces", "", own}, existing{"services", own, "agent"}
+	policy, quota := existing{"networkpolicies", own, "agent"}, existing{"resourcequotas", own, "agent"}
+	const labels, level = "/metadata/labels/", "/metadata/labels/pod-security.kubernetes.io~1enforce"
+	owned := func(o existing) refusal {
+		return o.add("/metadata/ownerReferences",
 			`[{"apiVersion":"v1","kind":"Secret","name":"agent-env-0","uid":"0"}]`, refusesOwner)
 	}
 	internet := `{"ipBlock":{"cidr":"0.0.0.0/0"}}`
 	return map[string]refusal{
-		"a lower level":    label(level, `"baseline"`, refusesLevel),
-		"an older level":   label(level+"-version", `"v1.34"`, refusesVersion),
-		"the latest level": label(level+"-version", `"latest"`, refusesVersion),
-		"no level": drop("namespaces", "", own, "/metadata/labels/pod-security.kubernetes.io~1enforce",
-			refusesLevel),
-		"no version": drop("namespaces", "", own,
-			"/metadata/labels/pod-security.kubernetes.io~1enforce-version", refusesVersion),
-		"no labels":          drop("namespaces", "", own, "/metadata/labels", refusesLevel),
-		"another agent's ID": label("agents.example/agent-id", `"`+newAgent().ID+`"`, refusesID),
+		"a lower level":      namespace.add(level, `"baseline"`, refusesLevel),
+		"an older level":     namespace.add(level+"-version", `"v1.34"`, refusesVersion),
+		"the latest level":   namespace.add(level+"-version", `"latest"`, refusesVersion),
+		"no level":           namespace.drop(level, refusesLevel),
+		"no version":         namespace.drop(level+"-version", refusesVersion),
+		"no labels":          namespace.drop("/metadata/labels", refusesLevel),
+		"another agent's ID": namespace.add(labels+"agents.example~1agent-id", `"`+newAgent().ID+`"`, refusesID),
 
 		// The garbage collector deletes what functions may not delete, after an owner that they may.
-		"a network policy that ends with a Secret": owned("networkpolicies", "agent"),
-		"a quota that ends with a Secret":          owned("resourcequotas", "agent"),
-		"a Service that ends with a Secret":        owned("services", "agent"),
-		"a workload that ends with a Secret":       owned("statefulsets", "agent"),
+		"a network policy that ends with a Secret": owned(policy),
+		"a quota that ends with a Secret":          owned(quota),
+		"a Service that ends with a Secret":        owned(service),
+		"a workload that ends with a Secret":       owned(existing{"statefulsets", own, "agent"}),
 
-		"an external address":  set("services", "agent", "/spec/externalIPs", `["203.0.113.1"]`, refusesService),
-		"no selector":          drop("services", own, "agent", "/spec/selector", refusesSelector),
-		"the agent's own port": set("services", "agent", "/spec/ports/0/targetPort", "3000", refusesPort),
-		"another port":         set("services", "agent", "/spec/ports/0/port", "80", refusesPort),
-		"another selector":     set("services", "agent", "/spec/selector/app", `"other"`, refusesSelector),
+		"an external address":  service.add("/spec/externalIPs", `["203.0.113.1"]`, refusesService),
+		"no selector":          service.drop("/spec/selector", refusesSelector),
+		"the agent's own port": service.add("/spec/ports/0/targetPort", "3000", refusesPort),
+		"another port":         service.add("/spec/ports/0/port", "80", refusesPort),
+		"another selector":     service.add("/spec/selector/app", `"other"`, refusesSelector),
 
-		"a policy for some pods": set("networkpolicies", "agent", "/spec/podSelector",
-			`{"matchLabels":{"a":"b"}}`, refusesPolicy),
-		"a policy for some names": set("networkpolicies", "agent", "/spec/podSelector",
+		"a policy for some pods": policy.add("/spec/podSelector", `{"matchLabels":{"a":"b"}}`, refusesPolicy),
+		"a policy for some names": policy.add("/spec/podSelector",
 			`{"matchExpressions":[{"key":"a","operator":"Exists"}]}`, refusesPolicy),
-		"a policy for one direction": set("networkpolicies", "agent", "/spec/policyTypes", `["Ingress"]`,
-			refusesPolicy),
-		"requests from anywhere": set("networkpolicies", "agent", "/spec/ingress/-", `{}`, refusesIngress),
-		"requests to the agent's port": set("networkpolicies", "agent", "/spec/ingress/0/ports/0/port", "3000",
-			refusesIngress),
-		"requests to more ports": set("networkpolicies", "agent", "/spec/ingress/0/ports/0/endPort", "9000",
-			refusesIngress),
-		"requests from another agent": set("networkpolicies", "agent", "/spec/ingress/0/from/-",
+		"a policy for one direction":   policy.add("/spec/policyTypes", `["Ingress"]`, refusesPolicy),
+		"requests from anywhere":       policy.add("/spec/ingress/-", `{}`, refusesIngress),
+		"requests to the agent's port": policy.add("/spec/ingress/0/ports/0/port", "3000", refusesIngress),
+		"requests to more ports":       policy.add("/spec/ingress/0/ports/0/endPort", "9000", refusesIngress),
+		"requests from another agent": policy.add("/spec/ingress/0/from/-",
 			`{"namespaceSelector":{"matchLabels":{"app.kubernetes.io/name":"agent"}}}`, refusesIngress),
-		"requests from another namespace": set("networkpolicies", "agent",
+		"requests from another namespace": policy.add(
 			"/spec/ingress/0/from/0/namespaceSelector/matchExpressions/0/values/-", `"default"`, refusesIngress),
-		"requests from an address": set("networkpolicies", "agent", "/spec/ingress/0/from/-", internet,
-			refusesIngress),
-		"requests to anywhere": set("networkpolicies", "agent", "/spec/egress/-", `{}`, refusesEgress),
-		"requests to the metadata server": set("networkpolicies", "agent", "/spec/egress/1/to/-",
+		"requests from an address": policy.add("/spec/ingress/0/from/-", internet, refusesIngress),
+		"requests to anywhere":     policy.add("/spec/egress/-", `{}`, refusesEgress),
+		"requests to the metadata server": policy.add("/spec/egress/1/to/-",
 			`{"ipBlock":{"cidr":"169.254.169.254/32"}}`, refusesEgress),
-		"requests to private addresses": set("networkpolicies", "agent", "/spec/egress/1/to/-", internet,
-			refusesEgress),
-		"requests to another namespace": set("networkpolicies", "agent", "/spec/egress/0/to/-",
+		"requests to private addresses": policy.add("/spec/egress/1/to/-", internet, refusesEgress),
+		"requests to another namespace": policy.add("/spec/egress/0/to/-",
 			`{"namespaceSelector":{}}`, refusesEgress),
-		"names from private addresses": set("networkpolicies", "agent", "/spec/egress/0/to/-",
+		"names from private addresses": policy.add("/spec/egress/0/to/-",
 			`{"ipBlock":{"cidr":"10.0.0.0/8"}}`, refusesEgress),
-		"names from the metadata server": set("networkpolicies", "agent", "/spec/egress/0/to/-",
+		"names from the metadata server": policy.add("/spec/egress/0/to/-",
 			`{"ipBlock":{"cidr":"169.254.169.254/32"}}`, refusesEgress),
-		"requests to more ports of a name server": set("networkpolicies", "agent", "/spec/egress/0/ports/-",
+		"requests to more ports of a name server": policy.add("/spec/egress/0/ports/-",
 			`{"port":22,"protocol":"TCP"}`, refusesEgress),
 
-		"a node port in the quota": set("resourcequotas", "agent", "/spec/hard/services.nodeports", `"1"`,
-			refusesQuota),
-		"more pods in the quota": set("resourcequotas", "agent", "/spec/hard/pods", `"4"`, refusesMore),
-		"a quota without memory": drop("resourcequotas", own, "agent", "/spec/hard/limits.memory", refusesQuota),
-		"a quota without pods":   drop("resourcequotas", own, "agent", "/spec/hard/pods", refusesQuota),
-		"CPU of more agents":     set("resourcequotas", "agent", "/spec/hard/limits.cpu", `"27001m"`, refusesMore),
-		"CPU of a large machine": set("resourcequotas", "agent", "/spec/hard/requests.cpu", `"10k"`, refusesMore),
-		"memory of more agents":  set("resourcequotas", "agent", "/spec/hard/limits.memory", `"100Gi"`, refusesMore),
-		"memory of a large machine": set("resourcequotas", "agent", "/spec/hard/requests.memory", `"1Ti"`,
-			refusesMore),
-		"scratch space of more agents": set("resourcequotas", "agent", "/spec/hard/limits.ephemeral-storage", `"5Gi"`,
-			refusesMore),
-		"scratch space of a large machine": set("resourcequotas", "agent",
-			"/spec/hard/requests.ephemeral-storage", `"1Ti"`, refusesMore),
-		"volumes of more agents": set("resourcequotas", "agent", "/spec/hard/requests.storage", `"601Gi"`, refusesMore),
-		"more claims":            set("resourcequotas", "agent", "/spec/hard/persistentvolumeclaims", `"4"`, refusesMore),
-		"a quota without claims": drop("resourcequotas", own, "agent", "/spec/hard/persistentvolumeclaims",
-			refusesQuota),
-		"a volume that grows": set("persistentvolumeclaims", "data", "/spec/resources/requests/storage", `"64Ti"`,
-			refusesSize),
+		"a node port in the quota":         quota.add("/spec/hard/services.nodeports", `"1"`, refusesQuota),
+		"more pods in the quota":           quota.add("/spec/hard/pods", `"4"`, refusesMore),
+		"a quota without memory":           quota.drop("/spec/hard/limits.memory", refusesQuota),
+		"a quota without pods":             quota.drop("/spec/hard/pods", refusesQuota),
+		"CPU of more agents":               quota.add("/spec/hard/limits.cpu", `"27001m"`, refusesMore),
+		"CPU of a large machine":           quota.add("/spec/hard/requests.cpu", `"10k"`, refusesMore),
+		"memory of more agents":            quota.add("/spec/hard/limits.memory", `"100Gi"`, refusesMore),
+		"memory of a large machine":        quota.add("/spec/hard/requests.memory", `"1Ti"`, refusesMore),
+		"scratch space of more agents":     quota.add("/spec/hard/limits.ephemeral-storage", `"5Gi"`, refusesMore),
+		"scratch space of a large machine": quota.add("/spec/hard/requests.ephemeral-storage", `"1Ti"`, refusesMore),
+		"volumes of more agents":           quota.add("/spec/hard/requests.storage", `"601Gi"`, refusesMore),
+		"more claims":                      quota.add("/spec/hard/persistentvolumeclaims", `"4"`, refusesMore),
+		"a quota without claims":           quota.drop("/spec/hard/persistentvolumeclaims", refusesQuota),
+		"a volume that grows": existing{"persistentvolumeclaims", own, "data"}.add(
+			"/spec/resources/requests/storage", `"64Ti"`, refusesSize),
 	}
 }
 
@@ -429,9 +404,8 @@ func rangeRefusals(own string) map[string]refusal {
 	} {
 		for i, open := range closed {
 			rest := slices.Delete(slices.Clone(closed), i, i+1)
-			found["requests to "+open] = refusal{edit("networkpolicies", own, "agent",
-				`[{"op":"add","path":"/spec/egress/1/to/-","value":{"ipBlock":{"cidr":"`+internet+
-					`","except":["`+strings.Join(rest, `","`)+`"]}}}]`), refusesEgress}
+			found["requests to "+open] = existing{"networkpolicies", own, "agent"}.add("/spec/egress/1/to/-",
+				`{"ipBlock":{"cidr":"`+internet+`","except":["`+strings.Join(rest, `","`)+`"]}}`, refusesEgress)
 		}
 	}
 	return found
