@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 	"agents.example/controlplane/functions/agentctl"
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
 )
@@ -216,4 +218,29 @@ func normal(text string) string {
 		text = regexp.MustCompile(r.form).ReplaceAllString(text, r.name)
 	}
 	return text
+}
+
+// closedAddress returns an address where no server runs.
+func closedAddress(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(nil)
+	s.Close()
+	return s.Listener.Addr().String()
+}
+
+// failAgent makes an agent one that exits again and again.
+func failAgent(t *testing.T, a *api, id string) {
+	t.Helper()
+	a.UpdateAgent(t, id, func(r *agent.Agent) {
+		r.Status = agent.Error
+		r.Failure = &agent.Failure{
+			Code: "pod_crash_loop", Stage: agent.StageReady, Message: "It exits.", Retryable: true,
+		}
+	})
+}
+
+// renameAgent gives an agent a name that the API would refuse.
+func renameAgent(t *testing.T, a *api, id, name string) {
+	t.Helper()
+	a.UpdateAgent(t, id, func(r *agent.Agent) { r.Name = name })
 }
