@@ -130,10 +130,10 @@ func (c *call) answer(code int, o runtime.Object) error {
 	return nil
 }
 
-// reply is answer unless there was an error.
-func (c *call) reply(code int, o runtime.Object, err error) error {
+// reply answers with an object unless there was an error.
+func (c *call) reply(o runtime.Object, err error) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(code, o)
+	return c.answer(http.StatusOK, o)
 }

@@ -92,7 +92,7 @@ func (s *Server) answerList(c *call, p store.Page, limit int) error {
 		}
 	}
 	list, err := newList(c.target.kind, items, listMeta)
-	return c.reply(http.StatusOK, list, err)
+	return c.reply(list, err)
 }
 
 // newList returns a list of objects, which do not repeat the kind unless they are custom resources.

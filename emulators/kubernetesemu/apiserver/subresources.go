@@ -84,7 +84,7 @@ func (s *Server) finalize(c *call) error {
 		}
 		return n, nil
 	})
-	return c.reply(http.StatusOK, o, err)
+	return c.reply(o, err)
 }
 
 // createToken issues a token of a service account.

@@ -57,7 +57,7 @@ func (s *Server) update(c *call) error {
 		}
 		return o, nil
 	})
-	return c.reply(http.StatusOK, o, err)
+	return c.reply(o, err)
 }
 
 func (s *Server) patch(c *call) error {
@@ -87,7 +87,7 @@ func (s *Server) patch(c *call) error {
 		}
 		return o, err
 	})
-	return c.reply(http.StatusOK, o, err)
+	return c.reply(o, err)
 }
 
 func patchType(r *http.Request, custom bool) (types.PatchType, error) {
@@ -189,7 +189,7 @@ func (s *Server) deleteCollection(c *call) error {
 		return err
 	}
 	list, err := newList(c.target.kind, deleted, metav1.ListMeta{})
-	return c.reply(http.StatusOK, list, err)
+	return c.reply(list, err)
 }
 
 // deleteOptions returns the options of a deletion, from the body or the query.

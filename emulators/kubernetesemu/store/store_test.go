@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -148,5 +149,26 @@ func TestPut_StoresObjectsThatReadersDoNotChange(t *testing.T) {
 	stored := *limit
 	if text := limit.String(); *limit != stored {
 		t.Errorf("formatting the quantity %s changed it from %#v to %#v", text, stored, *limit)
+	}
+}
+
+func TestPages_ExpireInOrder(t *testing.T) {
+	t.Parallel()
+	p := NewPages()
+	first := p.Keep(Page{Version: 1})
+	second := p.Keep(Page{Version: 2})
+	for range keptPages - 1 {
+		p.Keep(Page{})
+	}
+	if _, err := p.Take(first); !apierrors.IsResourceExpired(err) {
+		t.Errorf("oldest page: error = %v, want Expired", err)
+	}
+	for range 2 { // a client may repeat its request
+		if kept, err := p.Take(second); err != nil || kept.Version != 2 {
+			t.Errorf("page = %+v, %v, want that of version 2", kept, err)
+		}
+	}
+	if _, err := p.Take("none"); !apierrors.IsBadRequest(err) {
+		t.Errorf("malformed token: error = %v, want BadRequest", err)
 	}
 }
