@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/cluster/apitest"
 	"agents.example/controlplane/emulators/clustertest"
 )
 
@@ -38,4 +39,24 @@ func runParent(dir string) int {
 	fmt.Println(c.Kubeconfig)
 	<-c.Done()
 	return 1
+}
+
+// notEmbedded has what the embedded API server does not do. Its README lists the same.
+func notEmbedded() map[string]string {
+	return map[string]string{
+		"controllers/revisions of a stateful set": "former templates of workloads are not kept",
+		"discovery/aggregated discovery":          "clients ask for each group instead",
+		"discovery/OpenAPI":                       "the types of fields are not described",
+		"kubectl/explain":                         "the types of fields are not described",
+	}
+}
+
+func TestCluster_ServesTheAPI(t *testing.T) {
+	t.Parallel()
+	c := shared.Start(t)
+	s := apitest.Server{Config: clustertest.Config(t, c.Kubeconfig), Kubeconfig: c.Kubeconfig}
+	if clustertest.Kind() == cluster.Embedded {
+		s.Skipped = notEmbedded()
+	}
+	apitest.Run(t, s)
 }

@@ -10,12 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/emulators/simulator"
+	"agents.example/controlplane/emulators/simulator/realnode"
 )
 
 // poll is the interval at which Run checks for an object.
@@ -123,4 +125,57 @@ func ignoreExists(err error) error {
 		return nil
 	}
 	return err
+}
+
+// grantNetwork lets the user of the node's network read what the network depends on, and nothing else.
+func grantNetwork(ctx context.Context, client *kubeclient.Client) error {
+	read := []string{"list", "watch"}
+	meta := metav1.ObjectMeta{Name: realnode.NetworkUser}
+	role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods", "namespaces", "nodes", "services"}, Verbs: read},
+		{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: read},
+		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}, Verbs: read},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: realnode.NetworkUser}},
+	}
+	return until(ctx, "the rights of "+realnode.NetworkUser, func(ctx context.Context) error {
+		_, err := client.ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
+		if ignoreExists(err) != nil {
+			return err
+		}
+		_, err = client.ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+		return ignoreExists(err)
+	})
+}
+
+// generation is the annotation that the admission policy of Options.Fence compares.
+const generation = "agents.example/generation"
+
+// awaitFence waits until the API server enforces the fence: it must refuse to lower the generation of an object.
+func awaitFence(ctx context.Context, client *kubeclient.Client) error {
+	maps := client.ConfigMaps(metav1.NamespaceSystem)
+	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: "fence-probe", Annotations: map[string]string{generation: "2"},
+	}}
+	if _, err := maps.Create(ctx, probe, metav1.CreateOptions{}); ignoreExists(err) != nil {
+		return fmt.Errorf("create the object that proves the fence: %w", err)
+	}
+	probe.Annotations[generation] = "1"
+	err := until(ctx, "the fence", func(ctx context.Context) error {
+		_, err := maps.Update(ctx, probe, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsForbidden(err) {
+			return nil
+		}
+		return errors.Join(errors.New("the API server accepts a lower generation"), err)
+	})
+	if err != nil {
+		return err
+	}
+	if err := maps.Delete(ctx, probe.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete the object that proved the fence: %w", err)
+	}
+	return nil
 }
