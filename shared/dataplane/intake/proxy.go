@@ -3,6 +3,7 @@ package intake
 import (
 	"net/http"
 	"strings"
+	"sync"
 )
 
 // OnlyWebSocket keeps a request that is forwarded from becoming anything but a WebSocket: within another protocol, a
@@ -15,3 +16,20 @@ func OnlyWebSocket(out *http.Request) {
 		out.Header.Del("Connection")
 	}
 }
+
+// bufferSize bounds how much of an answer is in memory. A stream holds its buffer for as long as it lasts.
+const bufferSize = 16 << 10
+
+// Buffers implements httputil.BufferPool.
+type Buffers struct{ pool sync.Pool }
+
+// Get implements httputil.BufferPool.
+func (p *Buffers) Get() []byte {
+	if b, ok := p.pool.Get().(*[bufferSize]byte); ok {
+		return b[:]
+	}
+	return new([bufferSize]byte)[:]
+}
+
+// Put implements httputil.BufferPool.
+func (p *Buffers) Put(b []byte) { p.pool.Put((*[bufferSize]byte)(b)) }
