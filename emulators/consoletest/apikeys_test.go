@@ -3,10 +3,12 @@
 package consoletest_test
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/emulators/consoletest"
 	"agents.example/controlplane/shared/plan"
@@ -117,4 +119,18 @@ func TestAPIKeys_SayThatTheSessionEnds(t *testing.T) {
 	dialog.Click("button", "Revoke and sign out")
 	p.WaitFor("heading", "Sign in")
 	child.Call(http.MethodGet, "/api/v1/me", "", http.StatusUnauthorized)
+}
+
+// TestWrongClock_ShowsTrueAges looks at a new key on computers whose clocks are fast and slow.
+func TestWrongClock_ShowsTrueAges(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Hobby)
+	admin.Call(http.MethodPost, "/api/v1/api-keys", `{"name": "new"}`, http.StatusCreated)
+	for _, ahead := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+		p := admin.Page(t)
+		shift := fmt.Sprintf("{ const now = Date.now; Date.now = () => now() + %d; }", ahead.Milliseconds())
+		p.RunFirst(shift)
+		p.Open("/console#/api-keys")
+		p.WaitTrue(`/now|second|minute/.test(document.querySelector("table time")?.innerText)`)
+	}
 }
