@@ -64,15 +64,13 @@ func measureColdStart(ctx context.Context, l *environment, d *deployment) (Repor
 	if err != nil {
 		return Report{}, err
 	}
-	const commands = "agents.example/controlplane/functions/cmd/"
-	const least = "agents.example/controlplane/emulators/bench/"
-	dir, err := dataplane.BuildImagePackages(ctx, least+"hello", least+"leastread", commands+"api", commands+"accounts",
-		commands+"worker")
+	s, err := l.starter(ctx, d, "emulators/bench/hello", "emulators/bench/leastread", "functions/cmd/api",
+		"functions/cmd/accounts", "functions/cmd/worker")
 	if err != nil {
 		return Report{}, err
 	}
+	s.key = key
 	agent := "/api/v1/agents/" + id
-	s := starter{deployment: d, dir: dir, logs: l.dir, key: key, host: l.host}
 	var report Report
 	if l.provisions > 0 { // the rest are counts
 		report, err = s.compareAll(ctx, agent)
@@ -80,11 +78,11 @@ func measureColdStart(ctx context.Context, l *environment, d *deployment) (Repor
 	if err != nil {
 		return Report{}, err
 	}
-	allocations, err := initRows(ctx, dir)
+	allocations, err := initRows(ctx, s.dir)
 	if err != nil {
 		return Report{}, err
 	}
-	sizes, err := sizeRows(dir)
+	sizes, err := sizeRows(s.dir)
 	report.Rows = slices.Concat(report.Rows, allocations, sizes)
 	return report, err
 }
@@ -112,6 +110,15 @@ func (s starter) compareAll(ctx context.Context, agent string) (Report, error) {
 type starter struct {
 	*deployment
 	dir, logs, key, host string
+}
+
+// starter builds programs, which are packages of this module.
+func (l *environment) starter(ctx context.Context, d *deployment, packages ...string) (starter, error) {
+	for i := range packages {
+		packages[i] = "agents.example/controlplane/" + packages[i]
+	}
+	dir, err := dataplane.BuildImagePackages(ctx, packages...)
+	return starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}, err
 }
 
 // compare starts the programs in turns, each time after those that they are compared with.

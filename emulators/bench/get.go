@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 
-	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/emulators/process"
 	"agents.example/controlplane/shared/handoff"
@@ -43,12 +42,10 @@ func measureGets(ctx context.Context, l *environment, d *deployment) (Report, er
 			return Report{}, err
 		}
 	}
-	dir, err := dataplane.BuildImagePackages(ctx, "agents.example/controlplane/emulators/bench/leastread",
-		"agents.example/controlplane/functions/cmd/api")
+	s, err := l.starter(ctx, d, "emulators/bench/leastread", "functions/cmd/api")
 	if err != nil {
 		return Report{}, err
 	}
-	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
 	limit, err := s.serve(ctx, coldStart{
 		binary: "leastread", target: "Hello", method: http.MethodGet, path: "/", want: http.StatusOK,
 		env: []string{"DOCUMENT=agents/" + agents[0].ID},

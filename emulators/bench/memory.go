@@ -3,8 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-
-	"agents.example/controlplane/emulators/dataplane"
 )
 
 const (
@@ -49,12 +47,10 @@ func (l *environment) residentAmong(ctx context.Context, n int, roles []coldStar
 	if _, err := d.createAgents(ctx, n); err != nil {
 		return nil, err
 	}
-	dir, err := dataplane.BuildImagePackages(ctx, "agents.example/controlplane/functions/cmd/api",
-		"agents.example/controlplane/functions/cmd/accounts")
+	s, err := l.starter(ctx, d, "functions/cmd/api", "functions/cmd/accounts")
 	if err != nil {
 		return nil, err
 	}
-	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
 	resident = make([]float64, len(roles))
 	for i, role := range roles {
 		if resident[i], err = s.residentAfterRequests(ctx, role); err != nil {

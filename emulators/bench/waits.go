@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/plan"
 )
@@ -34,8 +33,7 @@ const (
 // measureWaits measures P18: the memory of a process that holds waits for agents. A deployed process gets at most
 // as many requests as an instance serves concurrently; here its limits are raised.
 func measureWaits(ctx context.Context, l *environment, d *deployment) (Report, error) {
-	dir, err := dataplane.BuildImagePackages(ctx, "agents.example/controlplane/functions/cmd/api",
-		"agents.example/controlplane/emulators/bench/leastread")
+	s, err := l.starter(ctx, d, "functions/cmd/api", "emulators/bench/leastread")
 	if err != nil {
 		return Report{}, err
 	}
@@ -44,7 +42,7 @@ func measureWaits(ctx context.Context, l *environment, d *deployment) (Report, e
 	if err != nil {
 		return Report{}, err
 	}
-	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
+	s.key = d.key
 	last := all[n-1].path // its organization has the key of s
 	least, err := s.hold(ctx, coldStart{
 		binary: "leastread", target: "Hello", path: "/",
@@ -243,8 +241,7 @@ const (
 // measureStreams measures the other half of P18: what a process that holds streams of events costs while nothing
 // happens.
 func measureStreams(ctx context.Context, l *environment, d *deployment) (Report, error) {
-	dir, err := dataplane.BuildImagePackages(ctx, "agents.example/controlplane/functions/cmd/accounts",
-		"agents.example/controlplane/emulators/bench/leastread")
+	s, err := l.starter(ctx, d, "functions/cmd/accounts", "emulators/bench/leastread")
 	if err != nil {
 		return Report{}, err
 	}
@@ -258,7 +255,7 @@ func measureStreams(ctx context.Context, l *environment, d *deployment) (Report,
 		d.key = key
 		all = append(all, slices.Repeat([]held{{"/api/v1/events/stream", key}}, n/waitOrganizations)...)
 	}
-	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
+	s.key = d.key
 	both := func(idle time.Duration) (ours, least holding, err error) {
 		least, err = s.hold(ctx, coldStart{
 			binary: "leastread", target: "Hello", path: "/stream", env: []string{"DOCUMENT=events/none"},
