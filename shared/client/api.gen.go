@@ -2717,7 +2717,7 @@ func (c *Client) CreateAPIKey(ctx context.Context, body CreateAPIKeyRequest, opt
 
 // RevokeAPIKey sends DELETE /api/v1/api-keys/{key_id}: revoke an API key.
 //
-// Requires the role `admin`, of a session or of an API key.
+// Requires the role `admin`, of a session or of an API key. An API key may call this on itself, whatever its role is.
 func (c *Client) RevokeAPIKey(ctx context.Context, keyID string, params RevokeAPIKeyParams, options ...CallOption) error {
 	query := url.Values{}
 	setParam(query, "descendants", params.Descendants)
