@@ -35,9 +35,7 @@ func collect(t *testing.T, b *backendtest.Backend, id string) {
 	s.CollectedAt = time.Now().UTC()
 	s.Figures = metrics.Figures{CPUCores: new(0.25), CPUPct: new(50.0), UptimePct: new(99.0), Restarts: 3}
 	s.Counted = metrics.Counted{Requests: 120, Errors: 4, Until: time.Now().UTC()}
-	if err := b.MetricsWorkerStore.Save(t.Context(), s, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.MetricsWorkerStore.Save(t.Context(), s, ""))
 }
 
 // series parses an answer in the text format, and returns the values of the series by their names and labels.

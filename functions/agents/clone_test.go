@@ -191,9 +191,7 @@ func TestClone_TakesTheDefaultVersionIfThatOfItsSourceIsWithdrawn(t *testing.T) 
 	}
 	i := slices.IndexFunc(assistant.Versions, func(v image.Version) bool { return v.Version == "1" })
 	assistant.Versions[i].State = image.Withdrawn
-	if _, err := s.ReleaseImages.Put(t.Context(), assistant); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(s.ReleaseImages.Put(t.Context(), assistant)))
 	if got := imageOf(t, s.clone(t, snapshot, "").Want(t, http.StatusCreated, "")).Version; got != "2" {
 		t.Errorf("a clone of a withdrawn version has version %s, want the default one", got)
 	}

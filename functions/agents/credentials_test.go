@@ -54,9 +54,7 @@ func TestRevealCredentials_ShowsTheCredentialsInForce(t *testing.T) {
 	res := revealCredentials(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
 	res.Decode(t, &v)
 	inForce, err := b.Credentials.GetCredentials(t.Context(), a.ID, a.CredentialVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := agents.CredentialsView{
 		AgentID: a.ID, DashboardUsername: inForce.DashboardUsername,
 		DashboardPassword: inForce.DashboardPassword, TenantAPIKey: inForce.APIKey,
@@ -86,9 +84,7 @@ func wantReveals(t *testing.T, b *backendtest.Backend, want int) {
 	t.Helper()
 	ctx := call.As(t.Context(), identity.Caller{OrganizationID: "org-1"})
 	found, err := b.Audit.List(ctx, audit.Filter{Action: "RevealCredentials"}, page.Request{Limit: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(found.Items) != want {
 		t.Errorf("%d audit entries, want %d", len(found.Items), want)
 	}

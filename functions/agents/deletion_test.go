@@ -44,9 +44,7 @@ func readDeletion(t *testing.T, b *backendtest.Backend, id string) agent.Deletio
 func publishedKeys(t *testing.T, b *backendtest.Backend) handoff.KeySet {
 	t.Helper()
 	keys, err := handoff.ParseKeySet(string(b.CallNamed(t, "GetHandoffKeys").Want(t, http.StatusOK, "").Body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return keys
 }
 

@@ -60,9 +60,7 @@ func TestDiagnosis_ExplainsTheRecord(t *testing.T) {
 			t.Errorf("%s: waiting for %v, want the user", name, v.WaitingFor)
 		}
 		text, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := strings.Contains(string(text), "TOKEN"); got != c.names {
 			t.Errorf("%s: the answer names the secret = %t, want %t", name, got, c.names)
 		}

@@ -25,9 +25,7 @@ func reportEgress(t *testing.T, b *backendtest.Backend, id string) (at time.Time
 			{Host: "b.example", Refused: 2, Reason: egress.NotListed, FirstAt: at, LastAt: at, RefusedAt: at},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return at
 }
 

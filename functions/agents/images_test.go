@@ -288,9 +288,7 @@ func TestList_FindsAgentsByTheirImage(t *testing.T) {
 		"image=other":               "",
 	} {
 		values, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var page []agent.View
 		b.CallNamed(t, "ListAgents", functiontest.AsMember("org-1"), functiontest.Query(values)).
 			Want(t, http.StatusOK, "").Decode(t, &page)
@@ -323,9 +321,7 @@ func TestList_EntityTagChangesWithTheCatalog(t *testing.T) {
 	known["GetAgent"] = read("GetAgent", of).Header.Get("ETag")
 	known["ListAgents"] = read("ListAgents").Header.Get("ETag")
 	assistant.Versions[2].State, assistant.DefaultVersion = image.Available, "3"
-	if _, err := b.ReleaseImages.Put(t.Context(), assistant); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(b.ReleaseImages.Put(t.Context(), assistant)))
 	for route, tag := range known {
 		res := read(route, of, functiontest.Header("If-None-Match", tag)).Want(t, http.StatusOK, "")
 		if !strings.Contains(string(res.Body), `"available_version":"3"`) {
@@ -382,9 +378,7 @@ func TestEvents_TellClientsOfTheImage(t *testing.T) {
 	id := createWith(t, b, plan.Startup, "assistant@1").Want(t, http.StatusCreated, "").Text("id")
 	patchAgent(t, b, id, `{"image":"assistant@2"}`).Want(t, http.StatusOK, "")
 	found, err := b.Events.List(t.Context(), "org-1", event.Filter{AgentID: id, Type: event.AgentImageUpdated}, "", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const want = `{"image":{"id":"assistant","version":"2"},"previous_version":"1","release_id":null}`
 	if len(found.Events) != 1 || string(found.Events[0].Data) != want {
 		t.Errorf("events = %v, want one with %s", found.Events, want)

@@ -41,9 +41,7 @@ func TestFollowLog_TheGoClientLosesAndRepeatsNoLine(t *testing.T) {
 			}
 			c, err := client.New("http://localhost", client.StaticToken(functiontest.AdminToken(org)),
 				client.WithHTTPClient(&http.Client{Transport: cut}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			next := 0
 			for line, err := range c.FollowAgentLogs(t.Context(), f.agent.ID, client.GetAgentLogsParams{}) {
 				if err != nil {

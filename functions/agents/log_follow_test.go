@@ -324,15 +324,11 @@ func TestFollowLog_SendsLinesImmediately(t *testing.T) {
 func request(t *testing.T, ctx context.Context, address, accept string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Authorization", "Bearer "+functiontest.AdminToken(org))
 	req.Header.Set("Accept", accept)
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if res.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(res.Body)
 		t.Fatalf("answer %d %s", res.StatusCode, b)

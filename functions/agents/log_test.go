@@ -83,9 +83,7 @@ func newLogFixture() logFixture {
 func (f logFixture) get(t *testing.T, query string, options ...functiontest.Option) functiontest.Response {
 	t.Helper()
 	values, err := url.ParseQuery(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return functiontest.Call(t, f.route, append([]functiontest.Option{
 		functiontest.AsAdmin(org), functiontest.Path("agent_id", f.agent.ID), functiontest.Query(values),
 	}, options...)...)
@@ -267,9 +265,7 @@ func TestLog_TellsHowAContainerEnded(t *testing.T) {
 		t.Fatalf("answer %q, want two lines of which only the first says how the container ended", lines)
 	}
 	var first struct{ Ended agentlog.EndedView }
-	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(lines[0]), &first))
 	e := first.Ended
 	if e.StartedAt != nil || time.Since(e.EndedAt) > time.Minute || e.ExitCode != 1 || e.Reason != "Error" {
 		t.Errorf("the first line says %+v, want an end just now with exit code 1", e)

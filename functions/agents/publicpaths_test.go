@@ -59,9 +59,7 @@ func TestAgents_RefusePublicPaths(t *testing.T) {
 	id := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
 		functiontest.RawBody(`{"name":"a","resource_plan":"hobby"}`)).Want(t, http.StatusCreated, "").Text("id")
 	tooMany, err := json.Marshal(slices.Repeat([]string{"/x"}, 21))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, row := range map[string]struct{ paths, want string }{
 		"everything":        {paths: `["/"]`, want: `["body","public_paths",0]`},
 		"the API":           {paths: `["/hooks/","/v1/hooks/"]`, want: `["body","public_paths",1]`},

@@ -71,13 +71,9 @@ func TestAgents_RefuseSchedules(t *testing.T) {
 	id := createScheduled(t, b, `[]`).Want(t, http.StatusCreated, "").Text("id")
 	schedule := func(fields string) string {
 		all := map[string]any{"id": "s", "cron": "0 9 * * *", "path": "/run"}
-		if err := json.Unmarshal([]byte("{"+fields+"}"), &all); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte("{"+fields+"}"), &all))
 		text, err := json.Marshal(all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	many := make([]string, 21)

@@ -120,9 +120,7 @@ func (s *stores) heal() { s.SecretManager.Inject(nil) }
 // land adds a version of TOKEN as a request does that the secret store carries out late.
 func (s *stores) land(t *testing.T, agentID, value string) {
 	t.Helper()
-	if _, err := s.SecretWriter.Put(t.Context(), agentID, "TOKEN", []byte(value)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(s.SecretWriter.Put(t.Context(), agentID, "TOKEN", []byte(value))))
 }
 
 // wantValues checks the values of TOKEN in the secret store, by version. A destroyed one is "".

@@ -82,13 +82,6 @@ func newMarket(t *testing.T) *market {
 	return m
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // tenant is an admin of a new organization.
 func (m *market) tenant(t *testing.T, org string) context.Context {
 	t.Helper()

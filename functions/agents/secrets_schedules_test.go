@@ -165,14 +165,10 @@ func TestPutSecrets_DeletionDestroysVersionsThatAreNotListed(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	id := s.RunningAgent(t, org, map[string]string{"TOKEN": "first"}).ID
-	if _, err := s.put(t, id, "second"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(s.put(t, id, "second")))
 	s.reconcile(t, id)
 	s.wantValues(t, id, "", "second")
-	if _, err := s.put(t, id, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(s.put(t, id, "")))
 	s.reconcile(t, id)
 	s.wantValues(t, id, "", "")
 	if a := s.Agent(t, id); len(a.Operations) > 0 || a.HighestVersion("TOKEN") != 2 {
@@ -210,15 +206,11 @@ func TestDelete_DestroysSecretsThatAreNotListed(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	id := s.RunningAgent(t, org, map[string]string{"TOKEN": "first", "API_KEY": "other"}).ID
-	if _, err := s.put(t, id, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(s.put(t, id, "")))
 	s.reconcile(t, id)
-	if _, err := s.Agents.Change(caller(t, ""), id, func(a *agent.Agent) error {
+	must(t, errorOf(s.Agents.Change(caller(t, ""), id, func(a *agent.Agent) error {
 		return a.Act(agent.Delete, "", s.now())
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})))
 	s.advance(secret.StoringTime) // until no worker can be adding credentials
 	s.reconcile(t, id)
 	if s.exists(t, id) {
@@ -240,9 +232,7 @@ func TestDelete_WaitsForTheFirstCredentials(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	a, err := s.service().Create(caller(t, ""), s.draft(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	adding, release := make(chan struct{}), make(chan struct{})
 	s.SecretManager.Inject(func(method, _ string) rpc.Fault {
 		if method == "CreateSecret" {
@@ -257,11 +247,9 @@ func TestDelete_WaitsForTheFirstCredentials(t *testing.T) {
 		s.reconcile(t, a.ID)
 	}()
 	<-adding
-	if _, err := s.Agents.Change(caller(t, ""), a.ID, func(a *agent.Agent) error {
+	must(t, errorOf(s.Agents.Change(caller(t, ""), a.ID, func(a *agent.Agent) error {
 		return a.Act(agent.Delete, "", s.now())
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})))
 	s.reconcile(t, a.ID)
 	if !s.exists(t, a.ID) {
 		t.Error("the agent is gone before its credentials can be known to be")

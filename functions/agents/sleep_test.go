@@ -154,9 +154,7 @@ func TestSleep_IsInTheAuditLog(t *testing.T) {
 	}
 	var list []audit.View
 	res := b.CallNamed(t, "ListAuditLog", functiontest.AsAdmin("org-1")).Want(t, http.StatusOK, "")
-	if err := json.Unmarshal(res.Body, &list); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(res.Body, &list))
 	list = slices.DeleteFunc(list, func(v audit.View) bool { return v.Action != "SleepAgent" })
 	if len(list) != 1 || list[0].Actor.Type != audit.ActorType(identity.Agent) || list[0].Actor.ID != a.ID {
 		t.Errorf("the audit log has %s, want one entry of the agent's sleep", res.Body)

@@ -59,9 +59,7 @@ func (s *snapshotScene) get(t *testing.T, id string) functiontest.Response {
 func (s *snapshotScene) events(t *testing.T, prefixes ...string) []string {
 	t.Helper()
 	found, err := s.Events.List(t.Context(), "org-1", event.Filter{AgentID: s.id}, "", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var texts []string
 	for _, e := range found.Events {
 		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(string(e.Type), p) }) {
