@@ -76,9 +76,7 @@ func TestReconcile_RecordsWhenEachResourceWasObservedGone(t *testing.T) {
 		}
 	}
 	gone, now = provisioning.Gone{Namespace: true, Volume: true, Snapshots: true}, at(6)
-	if err := r.Reconcile(t.Context(), w.id); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Reconcile(t.Context(), w.id))
 	want := with(func(d *agent.Deletion) {
 		d.NamespaceGoneAt, d.VolumeGoneAt, d.SnapshotsGoneAt = at(4), at(6), at(6)
 		d.SecretsRequestedAt, d.SecretsGoneAt = at(6), at(6)

@@ -183,9 +183,7 @@ func TestCheckDrift_RepairsFewAgentsPerRun(t *testing.T) {
 	c := s.checker()
 	for run := 1; run <= 3; run++ {
 		before := count(s.healthFixture, "update")
-		if err := c.CheckDrift(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.CheckDrift(t.Context()))
 		if repaired := count(s.healthFixture, "update") - before; repaired > most {
 			t.Fatalf("run %d repaired %d agents, want at most %d", run, repaired, most)
 		}
@@ -211,9 +209,7 @@ func TestCheckDrift_AgentsBeyondRepairDoNotStopTheOthers(t *testing.T) {
 	for run := range 20 {
 		at := checkedAt.Add(time.Duration(run) * 10 * time.Minute)
 		c.Now = func() time.Time { return at }
-		if err := c.CheckDrift(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.CheckDrift(t.Context()))
 		if strings.Contains(s.callsAbout(last.ID), "update") {
 			return
 		}
@@ -236,13 +232,9 @@ func TestReconcile_PassesTheGenerationOfTheCluster(t *testing.T) {
 				apply := func() error {
 					return w.objects().Apply(t.Context(), newer, agent.StageRuntime, provisioning.RuntimeInput{})
 				}
-				if err := apply(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, apply())
 				w.change(act(trigger))
-				if err := w.deliver(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.deliver())
 				a := w.record()
 				if a.Generation <= newer.Generation || !a.Converged() || a.Failure != nil {
 					t.Errorf("generation %d, observed %d, failure %+v; want above %d, converged and without a failure",

@@ -46,17 +46,13 @@ func TestReconcile_AppliesAnotherWayOut(t *testing.T) {
 		broker := func(a *agent.Agent) {
 			key := secret.BrokeredKey("TOKEN")
 			version, err := w.secretClient().Put(t.Context(), w.id, key, []byte("x"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_, err = a.BeginOperations(a.SecretsRevision, []secret.Operation{{
 				ID: "broker", AgentID: w.id, Key: key, Action: secret.Set, Bytes: 1,
 				Target: egress.Target{Hosts: []string{"b.example.com"}}.Canonical().Encode(),
 			}}, time.Now())
 			stored := []agent.Outcome{{OperationID: "broker", Version: version}}
-			if err := cmp.Or(err, a.RecordStored(stored, time.Now())); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cmp.Or(err, a.RecordStored(stored, time.Now())))
 		}
 		for _, row := range []struct {
 			name   string
@@ -103,9 +99,7 @@ func TestReconcile_OpensTheWayOutOfARestoredRecord(t *testing.T) {
 				restrict("a.example.com")(&lost)
 				lost.Generation = w.record().Generation + later
 				for _, stage := range []agent.StageName{agent.StagePolicy, agent.StageRoute} {
-					if err := w.objects().Apply(t.Context(), lost, stage, provisioning.RuntimeInput{}); err != nil {
-						t.Fatal(err)
-					}
+					must(t, w.objects().Apply(t.Context(), lost, stage, provisioning.RuntimeInput{}))
 				}
 				w.change(func(a *agent.Agent) { a.Repair(time.Now()) })
 				w.settle()

@@ -49,9 +49,7 @@ func newWorld(t *testing.T) *world {
 	w.Direct = &simulationtest.Direct{Cluster: w.cluster, Down: map[simulationtest.Service]bool{}}
 	w.database.SetPlan(organization, plan.Pro)
 	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: plan.Hobby}, w.Now())
-	if _, err := (simulationtest.Agents{Database: w.database, Process: w}).Create(w.client, a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf((simulationtest.Agents{Database: w.database, Process: w}).Create(w.client, a)))
 	w.id, w.Effects = a.ID, 0
 	return w
 }
@@ -159,3 +157,14 @@ func (w *world) settle() {
 }
 
 func settled(a agent.Agent) bool { return a.Status == agent.Running && a.Converged() }
+
+// must fails the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errorOf drops the result of a call that also returns an error.
+func errorOf[T any](_ T, err error) error { return err }

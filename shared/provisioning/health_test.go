@@ -104,9 +104,7 @@ func TestCheckHealth_RepairsFewAgentsPerRun(t *testing.T) {
 	o := s.controller()
 	for runs := 1; ; runs++ {
 		before := count(s, "update")
-		if err := o.CheckHealth(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.CheckHealth(t.Context()))
 		if repaired := count(s, "update") - before; repaired > 5 {
 			t.Fatalf("run %d repaired %d agents, want at most 5", runs, repaired)
 		}
@@ -151,9 +149,7 @@ func TestCheckHealth_ReadsEveryAgentInTime(t *testing.T) {
 	for minute := range 60 {
 		o.Now = func() time.Time { return checkedAt.Add(time.Duration(minute) * time.Minute) }
 		s.calls = nil
-		if err := o.CheckHealth(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.CheckHealth(t.Context()))
 		if n := count(s, "probe"); n != batch {
 			t.Fatalf("minute %d: probed %d agents, want %d", minute, n, batch)
 		}

@@ -142,9 +142,7 @@ func TestCheckDrift_CorrectsTheDueTimesOfAnotherRelease(t *testing.T) {
 			s.add(a)
 			s.database.Arrange(own, func(a *agent.Agent) { a.CallsDueAt = row.recorded })
 			for range 2 {
-				if err := s.check(t); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.check(t))
 			}
 			if got := s.find(own).CallsDueAt; !got.Equal(row.want) {
 				t.Errorf("the schedules are due at %v, want %v", got, row.want)
@@ -196,9 +194,7 @@ func TestReconcile_StartsAPodThatIsStoppedForASnapshotOfALaterRelease(t *testing
 		})
 		begun := time.Now()
 		for range 100 {
-			if err := w.deliver(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.deliver())
 			if w.record().StoppedFor == "" {
 				break
 			}

@@ -103,9 +103,7 @@ func TestReconcile_KeepsLogsBeforeItStopsAPod(t *testing.T) {
 			w.change(act(trigger))
 			r := w.reconciler()
 			r.Logs = logs
-			if err := r.Reconcile(t.Context(), w.id); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Reconcile(t.Context(), w.id))
 			if got := logs.take(); got != map[bool]string{true: "look " + w.id}[row.want] {
 				t.Errorf("%s, then %s: calls %q, want a look at the pod: %t", name, trigger, got, row.want)
 			}

@@ -109,9 +109,7 @@ func TestReconcile_FinishesAnAgentWithTheStageOfALaterRelease(t *testing.T) {
 			a.Stages = append(a.Stages, later)
 			a.Status, a.ObservedGeneration = agent.Provisioning, a.Generation-1
 		})
-		if err := w.reconciler().Reconcile(t.Context(), w.id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.reconciler().Reconcile(t.Context(), w.id))
 		a := w.record()
 		if !settled(a) {
 			t.Errorf("status = %s, converged %t, want running and true", a.Status, a.Converged())

@@ -12,9 +12,7 @@ func TestReconcile_DuplicateMessageWritesNothing(t *testing.T) {
 		w := newWorld(t)
 		w.settle()
 		effects := w.Effects
-		if err := w.deliver(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.deliver())
 		if got := w.Effects - effects; got != 0 || !settled(w.record()) {
 			t.Errorf("a duplicate message had %d effects, want 0; the agent is %s", got, w.record().Status)
 		}

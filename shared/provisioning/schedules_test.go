@@ -173,9 +173,7 @@ func TestSweep_NudgesAnAgentWhenItsScheduleIsDue(t *testing.T) {
 		for range 24 * 60 {
 			time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
 			before := len(published.ids)
-			if err := s.Sweep(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Sweep(t.Context()))
 			if len(published.ids) > before {
 				w.called(f)
 			}

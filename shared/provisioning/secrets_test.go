@@ -93,9 +93,7 @@ func TestReconcile_ProvesARotationWithoutTheFormerCredentials(t *testing.T) {
 		former := w.record().CredentialVersion
 		w.rotate()
 		err := w.secretClient().DestroyVersions(t.Context(), w.id, secret.CredentialsKey, former, former+1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w.settle()
 		a := w.record()
 		if a.RotationPending || a.Status != agent.Running || a.CredentialVersion == former {
@@ -151,9 +149,7 @@ func TestReconcile_StartsNoPodWithoutAValueStoredDuringTheRun(t *testing.T) {
 		pods := &recordingCluster{objects: w.objects()}
 		r := w.reconciler()
 		r.Records, r.Cluster = stores, pods
-		if err := r.Reconcile(t.Context(), w.id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Reconcile(t.Context(), w.id))
 		for i, env := range pods.environments {
 			if len(env) != 1 || env[0].SecretVersion != 1 {
 				t.Errorf("pod %d has the environment %+v, want TOKEN in version 1", i+1, env)

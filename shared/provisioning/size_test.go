@@ -68,9 +68,7 @@ func checkOrder(t *testing.T, changes []func(*agent.Agent)) {
 		cluster := &orderedCluster{objects: w.objects()}
 		r := w.reconciler()
 		r.Cluster = cluster
-		if err := r.Reconcile(t.Context(), w.id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Reconcile(t.Context(), w.id))
 		w.settle()
 		w.wantSize()
 		place := func(stage agent.StageName) int { return slices.Index(cluster.stages, stage) }

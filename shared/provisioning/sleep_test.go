@@ -110,9 +110,7 @@ func TestWake_StartsAnAgentThatSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sleepy(t, "")
 		w.settle()
-		if err := w.waker().Wake(t.Context(), w.id, agent.WokenByRequest, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.waker().Wake(t.Context(), w.id, agent.WokenByRequest, time.Now()))
 		if a := w.record(); a.Status != agent.Running || a.WokenBy != agent.WokenByRequest {
 			t.Errorf("the agent is %s, woken by %q", a.Status, a.WokenBy)
 		}

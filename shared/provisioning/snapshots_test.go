@@ -153,9 +153,7 @@ func TestReconcile_KeepsTheVolumeQuietUntilTheSnapshotIsCut(t *testing.T) {
 		h, r, began := &hook{}, w.reconciler(), time.Now()
 		r.Quiescer = h
 		r.Volumes = slow{r.Volumes, began.Add(10 * time.Second)}
-		if err := r.Reconcile(t.Context(), w.id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Reconcile(t.Context(), w.id))
 		if took := time.Since(began); took < 10*time.Second || took >= 30*time.Second {
 			t.Errorf("the push took %s, want what the storage takes, and less than 30 s", took)
 		}
@@ -275,9 +273,7 @@ func logOfADay(t *testing.T, storage func(provisioning.Volumes) provisioning.Vol
 		r := w.reconciler()
 		r.Volumes = storage(r.Volumes)
 		for range 30 * 4 { // the daily one is due within a day, and fails six hours later
-			if err := r.Reconcile(t.Context(), w.id); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Reconcile(t.Context(), w.id))
 			time.Sleep(time.Hour / 4) //nolint:forbidigo // in the bubble's time
 		}
 	})

@@ -154,9 +154,7 @@ func TestReconcile_RecordsHowLongARunningAgentWaited(t *testing.T) {
 		w.change(act(agent.Restart))
 		begun, r := time.Now(), w.reconciler()
 		r.Cluster = &pendingCluster{w.objects(), provisioning.PodFailure{Code: notReady, Repairable: true}}
-		if err := r.Reconcile(t.Context(), w.id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Reconcile(t.Context(), w.id))
 		time.Sleep(40 * time.Second) //nolint:forbidigo // in the bubble's time
 		w.settle()
 		s := stageOf(w.record(), agent.StageReady)

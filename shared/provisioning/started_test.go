@@ -30,9 +30,7 @@ func TestReconcile_TellsOnceHowLongANewAgentTook(t *testing.T) { //nolint:parall
 				AgentID string `json:"agent_id"`
 				Seconds float64
 			}
-			if err := json.Unmarshal(line, &entry); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(line, &entry))
 			if entry.Event != logevent.AgentStarted {
 				continue
 			}

@@ -80,9 +80,7 @@ func TestSweep_NudgesOverdueAgents(t *testing.T) {
 			now := time.Now().Add(c.after)
 			s := &provisioning.Sweeper{Records: w.records(), Nudger: n, Now: func() time.Time { return now }}
 			for range 2 { // the second sweep follows immediately and finds no work
-				if err := s.Sweep(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Sweep(t.Context()))
 			}
 			if w.record().Status != c.wantStatus {
 				t.Errorf("status = %s, want %s", w.record().Status, c.wantStatus)
@@ -132,9 +130,7 @@ func TestSweep_LeavesFinishedAgentAlone(t *testing.T) {
 				Records: lateList{w.records(), func() { w.change(c.concurrently) }}, Nudger: n,
 				Now: func() time.Time { return now },
 			}
-			if err := s.Sweep(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Sweep(t.Context()))
 			if !w.record().WorkDueAt.Equal(c.wantDue) {
 				t.Errorf("work is due at %v, want %v", w.record().WorkDueAt, c.wantDue)
 			}
@@ -270,9 +266,7 @@ func TestDeadLetter_GivesUpOnlyAfterManyAttempts(t *testing.T) {
 			if len(n.ids) != c.wantNudges {
 				t.Errorf("nudges = %d, want %d", len(n.ids), c.wantNudges)
 			}
-			if err := w.records().Remove(t.Context(), w.record(), agent.Deletion{}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.records().Remove(t.Context(), w.record(), agent.Deletion{}))
 			if err := s.DeadLetter(t.Context(), w.id); err != nil {
 				t.Errorf("DeadLetter for a removed agent: %v", err)
 			}

@@ -81,9 +81,7 @@ func TestReconcile_WritesTheRecordThreeTimesForANewAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		before := w.database.Commits
-		if err := w.deliver(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.deliver())
 		if commits := w.database.Commits - before; commits != 3 || !settled(w.record()) {
 			t.Errorf("%d writes of the record, and the agent is %s; want 3 and running", commits, w.record().Status)
 		}
@@ -107,9 +105,7 @@ func TestReconcile_ShowsWhyAnAgentWaits(t *testing.T) {
 				r := w.reconciler()
 				r.Cluster = &pendingCluster{w.objects(), provisioning.PodFailure{Code: code, Message: "Why."}}
 				for _, want := range []bool{wantSoon, true} {
-					if err := r.Reconcile(t.Context(), w.id); err != nil {
-						t.Fatal(err)
-					}
+					must(t, r.Reconcile(t.Context(), w.id))
 					a := w.record()
 					shown := a.Failure != nil && a.Failure.Code == code
 					if shown != want || a.Status != agent.Provisioning {
@@ -137,9 +133,7 @@ func TestReconcile_GivesAPodFiveMinutesToFindAMachine(t *testing.T) {
 			Observed: agent.Observation{Reason: "Unschedulable", Lacks: "cpu"},
 		}}
 		for w.record().Status == agent.Running {
-			if err := r.Reconcile(t.Context(), w.id); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Reconcile(t.Context(), w.id))
 			a := w.record()
 			if a.Status == agent.Running && !a.Warming {
 				t.Error("the agent waits for a machine, and its dashboard is not shown as warming")
