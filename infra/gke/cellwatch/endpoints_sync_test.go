@@ -24,9 +24,7 @@ import (
 // TestEndpoints_OfAllAgentsAreSmall holds the slices of 5,000 agents that sleep, with their public paths.
 func TestEndpoints_OfAllAgentsAreSmall(t *testing.T) {
 	e, err := NewEndpoints(&rest.Config{Host: "http://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const agents, most = 5000, 4 << 10
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -42,12 +40,8 @@ func TestEndpoints_OfAllAgentsAreSmall(t *testing.T) {
 		stripped, err := stripEndpoints(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 			Namespace: agent.Namespace(uuid.NewString()), Name: "agent-x", Labels: labels,
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.informer.GetIndexer().Add(stripped); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, e.informer.GetIndexer().Add(stripped))
 		e.changed(stripped)
 	}
 	runtime.GC()
@@ -93,9 +87,7 @@ func TestAwaitSync_WaitsForTheEndpointsOfTheList(t *testing.T) {
 	}))
 	defer server.Close()
 	e, err := NewEndpoints(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	handler := e.handlers[0]
 	e.handlers[0] = registration{handler, false}
 	ctx, stop := context.WithCancel(t.Context())

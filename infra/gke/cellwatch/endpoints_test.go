@@ -31,9 +31,7 @@ func (w *world) labelService(t *testing.T, starter string) {
 func startEndpoints(t *testing.T, config *rest.Config) *Endpoints {
 	t.Helper()
 	e, err := NewEndpoints(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	start(t, e.Run, e.AwaitSync)
 	return e
 }
@@ -64,9 +62,7 @@ func TestEndpoints_FollowTheLifeOfAnAgent(t *testing.T) {
 	w.createPod(t, w.namespace())
 	ready := e.await(t, w.namespace(), router.Ready)
 	pod, err := w.Pods(w.namespace()).Get(t.Context(), "agent-0", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := netip.AddrPortFrom(netip.MustParseAddr(pod.Status.PodIP), 8080); ready.Addr != want {
 		t.Errorf("address = %s, want that of the pod, %s", ready.Addr, want)
 	}
@@ -83,9 +79,7 @@ func TestEndpoints_FollowTheLifeOfAnAgent(t *testing.T) {
 	}
 	w.labelService(t, "another")
 	e.await(t, w.namespace(), router.NotReady)
-	if err := w.Namespaces().Delete(t.Context(), w.namespace(), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Namespaces().Delete(t.Context(), w.namespace(), metav1.DeleteOptions{}))
 	e.await(t, w.namespace(), router.Unknown)
 }
 
@@ -172,17 +166,13 @@ func TestEndpoints_NeedNoOtherRight(t *testing.T) {
 			Verbs: []string{"get", "list", "watch"},
 		}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = w.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: name}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config := rest.CopyConfig(w.config)
 	config.Impersonate.UserName = name
 	e := startEndpoints(t, config)
@@ -206,9 +196,7 @@ func TestEndpoints_SurviveAnOutageOfTheAPI(t *testing.T) {
 	was := e.Lookup(w.namespace())
 	c.cut()
 	w.deletePod(t, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
-	if err := gone.Services(gone.namespace()).Delete(t.Context(), service, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gone.Services(gone.namespace()).Delete(t.Context(), service, metav1.DeleteOptions{}))
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		slices, err := gone.EndpointSlices(gone.namespace()).List(ctx, metav1.ListOptions{})
 		if err != nil || len(slices.Items) > 0 {

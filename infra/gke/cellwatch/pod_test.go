@@ -87,9 +87,7 @@ func TestObserve_NamesWhatKeepsAPodFromServing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stored, err := stripPods(&corev1.Pod{Status: row.status})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p := observe(stored.(*corev1.Pod))
 			if p.Ready || p.Trouble != row.want {
 				t.Errorf("observe = %+v, want trouble %q", p, row.want)

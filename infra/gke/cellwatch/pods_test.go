@@ -65,9 +65,7 @@ func describe(p notifier.Pod) string {
 func startPods(t *testing.T, config *rest.Config, r *records) *Pods {
 	t.Helper()
 	p, err := NewPods(config, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	start(t, p.Run, p.handlers.awaitSync)
 	return p
 }
@@ -96,9 +94,7 @@ func TestPods_ReportsTheLifeOfAnAgent(t *testing.T) {
 	w.deletePod(t, metav1.DeleteOptions{})
 	r.eventually(t, w.id, "gone")
 	before := len(r.of(w.id))
-	if err := w.Namespaces().Delete(t.Context(), w.namespace(), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Namespaces().Delete(t.Context(), w.namespace(), metav1.DeleteOptions{}))
 	clustertest.Eventually(t, func(context.Context) error {
 		if len(r.of(w.id)) != before+1 {
 			return errors.New("the end of the namespace was not reported")
@@ -124,13 +120,9 @@ func TestPods_ReportsTheEndOfAnAgentsVolumesOnly(t *testing.T) {
 				PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}},
 			},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = w.PersistentVolumes().Delete(t.Context(), name, metav1.DeleteOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	r.eventually(t, w.id, "gone")
 	r.mu.Lock()

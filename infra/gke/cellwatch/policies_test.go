@@ -47,9 +47,7 @@ func (w *world) annotate(t *testing.T, text any) {
 func startPolicies(t *testing.T, config *rest.Config) *Policies {
 	t.Helper()
 	p, err := NewPolicies(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	start(t, p.Run, p.AwaitSync)
 	return p
 }
@@ -127,17 +125,13 @@ func served(namespace string, allow ...string) *corev1.Service {
 func unwatched(t *testing.T) *Policies {
 	t.Helper()
 	p, err := NewPolicies(&rest.Config{Host: "http://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
 func (p *Policies) put(t *testing.T, s *discoveryv1.EndpointSlice) {
 	t.Helper()
-	if err := p.slices.GetIndexer().Add(s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.slices.GetIndexer().Add(s))
 	p.sliceChanged(s, false)
 }
 
@@ -237,12 +231,8 @@ func TestPolicies_OfAllAgentsAreSmall(t *testing.T) { //nolint:paralleltest // i
 			allow[j] = fmt.Sprintf("api-%d.service-%d.example.com", j, i)
 		}
 		s, err := stripService(served(agent.Namespace(id), allow...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.services.GetIndexer().Add(s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, p.services.GetIndexer().Add(s))
 		p.serviceChanged(s, false)
 		p.put(t, slice(id, "agent-x", netip.AddrFrom4([4]byte{10, 64, byte(i >> 8), byte(i)}).String()))
 	}

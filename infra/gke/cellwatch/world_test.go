@@ -51,9 +51,7 @@ func (w *world) meta(name string) metav1.ObjectMeta {
 func (w *world) createNamespace(t *testing.T, meta metav1.ObjectMeta) {
 	t.Helper()
 	_, err := w.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // createService creates the Service of an agent.
@@ -66,22 +64,16 @@ func (w *world) createService(t *testing.T, namespace, name string) {
 			Ports: []corev1.ServicePort{{Name: "metrics", Port: 9091}, {Name: portName, Port: 8080}},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // patchService changes the metadata of the agent's Service.
 func (w *world) patchService(t *testing.T, metadata map[string]any) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = w.Services(w.namespace()).Patch(t.Context(), service, types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // createPod creates a pod that the simulated node starts.
@@ -101,9 +93,7 @@ func (w *world) createPod(t *testing.T, namespace string) {
 
 func (w *world) deletePod(t *testing.T, options metav1.DeleteOptions) {
 	t.Helper()
-	if err := w.Pods(w.namespace()).Delete(t.Context(), "agent-0", options); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Pods(w.namespace()).Delete(t.Context(), "agent-0", options))
 }
 
 // start runs a watch until the test ends, and waits for its first lists.
@@ -113,9 +103,7 @@ func start(t *testing.T, run func(context.Context), awaitSync func(context.Conte
 	var running sync.WaitGroup
 	running.Go(func() { run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
-	if err := awaitSync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, awaitSync(t.Context()))
 }
 
 // wires are the connections of one client, which a test can cut and hold.
@@ -160,4 +148,12 @@ func (c *wires) connections() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dialed
+}
+
+// must fails the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
