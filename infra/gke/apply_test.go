@@ -82,16 +82,12 @@ func TestApply_ATerminatingNamespaceIsUnavailable(t *testing.T) {
 	w.apply(t, a, testRuntimeInput(), agent.StageNamespace, agent.StageRoute)
 	services := w.admin.Services(a.Namespace())
 	held, err := services.Get(t.Context(), agentName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	held.Finalizers = []string{"agents.example/test"}
 	if _, err = services.Update(t.Context(), held, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Delete(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Delete(t.Context(), a))
 	if err := w.Delete(t.Context(), a); err != nil {
 		t.Errorf("deleting again: %v", err)
 	}
@@ -113,22 +109,16 @@ func TestApply_ATerminatingNamespaceIsUnavailable(t *testing.T) {
 func TestApply_KeepsTheStorageClassOfAnExistingVolume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput())
-	w.awaitReady(t, a)
+	a := w.readyAgent(t)
 	claims := w.admin.PersistentVolumeClaims(a.Namespace())
 	before, err := claims.Get(t.Context(), volumeName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	later := newWorld(t, func(s *Settings) { s.StorageClass = "another" })
 	smaller := a
 	smaller.Plan = "hobby"
 	later.apply(t, smaller, testRuntimeInput(), agent.StageStorage)
 	after, err := claims.Get(t.Context(), volumeName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
 		t.Errorf("the claim changed:\n%s", diff)
 	}
@@ -143,14 +133,10 @@ func TestApply_RestoresOurFieldsAndKeepsForeignOnes(t *testing.T) {
 	other := `{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"labels":{"added":"yes"}},"spec":{"hard":{"pods":"50"}}}`
 	_, err := quotas.Patch(t.Context(), agentName, types.ApplyPatchType, []byte(other),
 		metav1.PatchOptions{FieldManager: "another-manager", Force: new(true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.apply(t, a, testRuntimeInput(), agent.StagePolicy)
 	quota, err := quotas.Get(t.Context(), agentName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if pods := quota.Spec.Hard[corev1.ResourcePods]; pods.Value() != quotaPods || quota.Labels["added"] != "yes" {
 		t.Errorf("the quota has %s pods and labels %v, want %d pods and the label that was added", pods.String(),
 			quota.Labels, quotaPods)

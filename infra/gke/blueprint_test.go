@@ -30,17 +30,13 @@ func TestSecret_NeedsCredentialsAndEveryValue(t *testing.T) {
 		"no value":       testRuntimeInput(),
 	} {
 		b, err := testClusters(t, testSettings()).blueprint(a, input)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := b.objects(agent.StageSecrets); !fault.Is(err, fault.Internal) {
 			t.Errorf("%s: error %v, want Internal", name, err)
 		}
 	}
 	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	objects, err := b.objects(agent.StageIdentity)
 	if err != nil || len(objects) != 0 {
 		t.Errorf("identity of an agent with secrets: %d objects, error %v, want none", len(objects), err)
@@ -160,24 +156,18 @@ func TestObjects_SecretValuesAreInTheSecretOnly(t *testing.T) {
 	a := testAgent()
 	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
 	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput("MODEL_API_KEY"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	secrets := 0
 	for _, stage := range agent.StageNames() {
 		objects, err := b.objects(stage)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, o := range objects {
 			if _, ok := o.(*corev1.Secret); ok {
 				secrets++
 				continue
 			}
 			encoded, err := encode(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if bytes.Contains(encoded, []byte("golden-")) || bytes.Contains(encoded, []byte("Z29sZGVuL")) {
 				t.Errorf("%s holds a secret", targetOf(o))
 			}
@@ -195,18 +185,14 @@ func TestEnvironment_HoldsPlainVariablesThatAreNamedLikeSecrets(t *testing.T) {
 	a := testAgent()
 	a.Env = []agent.EnvVar{{Key: "PGPASSWORD", Value: "x"}, {Key: "URL", Value: "postgres://a:b@c/d"}}
 	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range a.Env {
 		if !agent.LooksSecret(e.Key) && !agent.LooksSecretValue(e.Value) {
 			t.Errorf("%s looks like no secret: the test proves nothing", e.Key)
 		}
 	}
 	objects, err := b.environment()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]string{"PGPASSWORD": "x", "URL": "postgres://a:b@c/d"}
 	if plain := objects[1].(*corev1.ConfigMap); !maps.Equal(plain.Data, want) {
 		t.Errorf("the ConfigMap holds %v, want %v", plain.Data, want)

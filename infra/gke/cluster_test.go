@@ -127,6 +127,15 @@ func (w *world) apply(t *testing.T, a agent.Agent, input provisioning.RuntimeInp
 	}
 }
 
+// readyAgent applies all objects of a new agent, and waits for its pod.
+func (w *world) readyAgent(t *testing.T) agent.Agent {
+	t.Helper()
+	a := w.newAgent(t)
+	w.apply(t, a, testRuntimeInput())
+	w.awaitReady(t, a)
+	return a
+}
+
 func (w *world) awaitReady(t *testing.T, a agent.Agent) {
 	t.Helper()
 	clustertest.Eventually(t, func(ctx context.Context) error { return w.CheckReady(ctx, a) })
@@ -144,13 +153,51 @@ func (w *world) awaitGone(t *testing.T, a agent.Agent) {
 	})
 }
 
+// deleteUntilGone deletes an agent again and again, as workers do, until nothing of it is left.
+func (w *world) deleteUntilGone(t *testing.T, a agent.Agent) {
+	t.Helper()
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		if err := w.Delete(ctx, a); err != nil {
+			return err
+		}
+		gone, err := w.CheckGone(ctx, a)
+		if err == nil && !gone.All() {
+			err = fmt.Errorf("the agent's objects still exist: %+v", gone)
+		}
+		return err
+	})
+}
+
+// awaitGoneButSnapshots waits until only the snapshots of an agent are left.
+func (w *world) awaitGoneButSnapshots(t *testing.T, a agent.Agent) {
+	t.Helper()
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		gone, err := w.CheckGone(ctx, a)
+		if err == nil && gone != (provisioning.Gone{Namespace: true, Volume: true}) {
+			err = fmt.Errorf("gone %+v, want all but the snapshot", gone)
+		}
+		return err
+	})
+}
+
+// awaitAbsent waits until the cluster has no object of a name.
+func awaitAbsent[T any](
+	t *testing.T, get func(context.Context, string, metav1.GetOptions) (T, error), name string,
+) {
+	t.Helper()
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		if _, err := get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s is still there: %w", name, err)
+		}
+		return nil
+	})
+}
+
 // suffer has all pods of an agent's namespace suffer from a fault; "" heals them.
 func (w *world) suffer(t *testing.T, a agent.Agent, f cluster.Fault) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, cluster.FaultAnnotation, f)
 	_, err := w.admin.Namespaces().Patch(t.Context(), a.Namespace(), types.MergePatchType, []byte(patch),
 		metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

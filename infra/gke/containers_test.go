@@ -21,9 +21,7 @@ func podOf(t *testing.T, a agent.Agent, change ...func(*Settings)) corev1.PodTem
 		f(&s)
 	}
 	b, err := testClusters(t, s).blueprint(a, testRuntimeInput())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b.pod()
 }
 
@@ -270,15 +268,11 @@ func TestContentHash_CoversEverything(t *testing.T) {
 	hash := func(change func(*corev1.PodSpec)) string {
 		t.Helper()
 		b, err := testClusters(t, testSettings()).blueprint(testAgent(), testRuntimeInput())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		set := b.statefulSet()
 		change(&set.Spec.Template.Spec)
 		fields, err := desiredFields(set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return contentHash(fields)
 	}
 	same := hash(func(*corev1.PodSpec) {})

@@ -4,7 +4,6 @@ package gke
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -21,17 +20,13 @@ import (
 func TestDelete_RemovesNamespaceAndVolume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput())
-	w.awaitReady(t, a)
+	a := w.readyAgent(t)
 	volume := w.volume(t, a)
 	if gone, err := w.CheckGone(t.Context(), a); gone != (provisioning.Gone{}) || err != nil {
 		t.Errorf("CheckGone of a running agent = %+v, %v, want nothing gone", gone, err)
 	}
 	for range 2 {
-		if err := w.Delete(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Delete(t.Context(), a))
 		w.awaitGone(t, a)
 		if _, err := w.admin.Namespaces().Get(t.Context(), a.Namespace(),
 			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -57,9 +52,7 @@ func (w *world) volume(t *testing.T, a agent.Agent) string {
 func TestCheckGone_ReportsAVolumeThatIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput())
-	w.awaitReady(t, a)
+	a := w.readyAgent(t)
 	volumes, name := w.admin.PersistentVolumes(), w.volume(t, a)
 	finalizers := func(change func([]string) []string) {
 		t.Helper()
@@ -74,10 +67,8 @@ func TestCheckGone_ReportsAVolumeThatIsLeft(t *testing.T) {
 		})
 	}
 	finalizers(func(f []string) []string { return append(f, "agents.example/test") })
-	if err := w.Delete(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
-	w.awaitNamespaceGone(t, a)
+	must(t, w.Delete(t.Context(), a))
+	awaitAbsent(t, w.admin.Namespaces().Get, a.Namespace())
 	if gone, err := w.CheckGone(t.Context(), a); gone.Volume || !gone.Namespace || err != nil {
 		t.Errorf("CheckGone while the volume exists = %+v, %v, want the namespace gone and the volume not", gone, err)
 	}
@@ -185,17 +176,6 @@ func volumeOf(namespace string) responder {
 	return func() (*http.Response, error) { return answerObject(list) }
 }
 
-func (w *world) awaitNamespaceGone(t *testing.T, a agent.Agent) {
-	t.Helper()
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		_, err := w.admin.Namespaces().Get(ctx, a.Namespace(), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("the namespace still exists: %w", err)
-	})
-}
-
 // A name alone does not make a namespace ours.
 func TestDelete_RefusesForeignNamespaces(t *testing.T) {
 	t.Parallel()
@@ -208,9 +188,7 @@ func TestDelete_RefusesForeignNamespaces(t *testing.T) {
 		a := w.newAgent(t)
 		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Namespace(), Labels: labels}}
 		made, err := w.admin.Namespaces().Create(t.Context(), n, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wantPermanent(t, w.Delete(t.Context(), a), "namespace_not_owned")
 		wantPermanent(t, w.DeleteNamespace(t.Context(),
 			provisioning.Placement{Cell: "local", AgentID: a.ID, UID: string(made.UID)}), "namespace_not_owned")

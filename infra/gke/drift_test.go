@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -28,9 +27,7 @@ import (
 func (w *world) differences(t *testing.T, a agent.Agent) []string {
 	t.Helper()
 	s, err := w.Objects(t.Context(), a.Cell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := []string{}
 	for _, d := range s.Differences(a) {
 		found = append(found, fmt.Sprintf("%s: %s", strings.TrimSuffix(d.Object, " in "+a.Namespace()), d.Problem))
@@ -50,9 +47,7 @@ func (w *world) wantDifferences(t *testing.T, when string, a agent.Agent, want .
 func (w *world) edit(t *testing.T, of target, kind types.PatchType, body string) {
 	t.Helper()
 	c, err := w.client("local")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := c.objects.patch(t.Context(), of, patch{kind: kind, body: []byte(body)},
 		metav1.PatchOptions{FieldManager: "another"}); err != nil {
 		t.Fatalf("edit %s: %v", of, err)
@@ -95,9 +90,7 @@ func TestDifferences_FindEveryObjectAndApplyRestoresIt(t *testing.T) {
 	w := newWorld(t)
 	a := w.runningAgent(t)
 	admin, err := w.client("local")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, o := range w.objects(t, a, testRuntimeInput(), agent.StageNames()[1:]) {
 		of := targetOf(o)
 		if of.gvk.Kind == "PersistentVolumeClaim" {
@@ -271,9 +264,7 @@ func TestDifferences_FindThePoliciesOfAnotherPlan(t *testing.T) {
 	w.wantDifferences(t, "after applying again", a)
 	w.apply(t, onPlan(a, plan.Hobby), testRuntimeInput(), agent.StageNamespace)
 	namespace, err := w.admin.Namespaces().Get(t.Context(), a.Namespace(), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if backup, ok := namespace.Labels["agents.example/backup"]; ok {
 		t.Errorf("the namespace of an agent on hobby keeps the backup label %q", backup)
 	}
@@ -293,9 +284,7 @@ func TestPodSecurityVersion_IsTheTestedOne(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(text, &version)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if tested := "v" + version.Major + "." + version.Minor; podSecurityVersion != tested {
 		t.Errorf("namespaces pin Pod Security to %s, but the tests run against %s", podSecurityVersion, tested)
 	}
@@ -307,30 +296,18 @@ func TestDifferences_LeaveObjectsOfEarlierReleases(t *testing.T) {
 	w := newWorld(t)
 	a := w.runningAgent(t)
 	admin, err := w.client("local")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	objects := w.objects(t, a, testRuntimeInput(), agent.StageNames())
 	for _, o := range objects {
 		w.edit(t, targetOf(o), types.MergePatchType,
 			fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, annotationContent, annotationGeneration))
 	}
 	environment := core("Secret", a.Namespace(), environmentName(configHash(a)))
-	if err := admin.objects.delete(t.Context(), environment, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		_, err := w.admin.ConfigMaps(a.Namespace()).Get(ctx, environmentName(configHash(a)), metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the ConfigMap is still there: %w", err)
-		}
-		return nil
-	})
+	must(t, admin.objects.delete(t.Context(), environment, metav1.DeleteOptions{}))
+	awaitAbsent(t, w.admin.ConfigMaps(a.Namespace()).Get, environmentName(configHash(a)))
 	w.wantDifferences(t, "of an earlier release", a)
 	quota := core("ResourceQuota", a.Namespace(), agentName)
-	if err := admin.objects.delete(t.Context(), quota, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.objects.delete(t.Context(), quota, metav1.DeleteOptions{}))
 	w.wantDifferences(t, "of an earlier release without a quota", a, "ResourceQuota agent: missing")
 }
 
@@ -339,9 +316,7 @@ func TestDifferences_LostDataIsNoMissingObject(t *testing.T) {
 	w := newWorld(t)
 	a := w.runningAgent(t)
 	claims := w.admin.PersistentVolumeClaims(a.Namespace())
-	if err := claims.Delete(t.Context(), volumeName, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, claims.Delete(t.Context(), volumeName, metav1.DeleteOptions{}))
 	w.wantDifferences(t, "without the claim", a, "PersistentVolumeClaim data: lost")
 	unknown := a
 	unknown.ID = "7c0f6f0e-3f0b-4f36-9a53-7a4a4a3f8a11"
@@ -357,9 +332,7 @@ func TestObjects_ListsEachKindOnceWhateverTheNumberOfAgents(t *testing.T) {
 	count := func() int {
 		t.Helper()
 		w.calls.take()
-		if _, err := w.Objects(t.Context(), "local"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(w.Objects(t.Context(), "local")))
 		reads, writes := w.calls.take()
 		if writes != 0 {
 			t.Errorf("%d writes, want none", writes)
@@ -403,15 +376,11 @@ func TestListed_CoversEveryObject(t *testing.T) {
 		a := testAgent()
 		a.Cell = cell
 		b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var applied, compared []string
 		for _, stage := range agent.StageNames() {
 			objects, err := b.objects(stage)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, o := range objects {
 				if name := targetOf(o).String(); !strings.HasPrefix(name, "Secret") && !slices.Contains(applied, name) {
 					applied = append(applied, name)

@@ -80,9 +80,7 @@ func TestApply_ReplacesThePodOfAnotherWayOutOnly(t *testing.T) {
 			want = corev1.DNSNone
 		}
 		service, err := w.admin.Services(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p, decodeErr := egress.Decode(service.Annotations[egress.Annotation])
 		if after.Spec.DNSPolicy != want || (decodeErr == nil) != a.Egress.Restricted() ||
 			len(p.Inject) != len(a.Injected) {
@@ -174,9 +172,7 @@ func TestPod_NamesEachVariableOnce(t *testing.T) {
 		a := testAgent()
 		broker(&a, key, "api.example.com")
 		b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		values := map[string][]string{}
 		for _, v := range b.pod().Spec.Containers[0].Env {
 			values[v.Name] = append(values[v.Name], v.Value)

@@ -20,16 +20,12 @@ import (
 func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput())
-	w.awaitReady(t, a)
+	a := w.readyAgent(t)
 
 	// The agent's own pod, under another name, is accepted: so it is the change that is refused, and not something
 	// else.
 	own, err := w.admin.Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pod := func(name string, change func(*corev1.PodSpec)) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *own.Spec.DeepCopy()}
 		p.Spec.NodeName, p.Spec.Hostname, p.Spec.Tolerations = "", "", nil

@@ -18,9 +18,7 @@ func (w *world) environmentOf(t *testing.T, pod *corev1.Pod, c corev1.Container)
 	env := map[string]string{}
 	for _, source := range c.EnvFrom {
 		plain, err := w.admin.ConfigMaps(pod.Namespace).Get(t.Context(), source.ConfigMapRef.Name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		maps.Copy(env, plain.Data)
 	}
 	for _, e := range c.Env {
@@ -34,9 +32,7 @@ func (w *world) environmentOf(t *testing.T, pod *corev1.Pod, c corev1.Container)
 		}
 		ref := e.ValueFrom.SecretKeyRef
 		secret, err := w.admin.Secrets(pod.Namespace).Get(t.Context(), ref.Name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		env[e.Name] = string(secret.Data[ref.Key])
 	}
 	return env
@@ -56,9 +52,7 @@ func TestPod_ContainersGetTheirEnvironments(t *testing.T) {
 	w.apply(t, a, testRuntimeInput("MODEL_API_KEY"))
 	w.awaitReady(t, a)
 	pod, err := w.admin.Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		container corev1.Container
 		want      map[string]string

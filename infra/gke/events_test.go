@@ -83,9 +83,7 @@ func TestCheckReady_IgnoresEventsBeforeTheLastChange(t *testing.T) {
 	stopped.Status = agent.Stopped
 	w.apply(t, stopped, testRuntimeInput())
 	set, err := w.admin.StatefulSets(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	old := metav1.NewTime(set.CreationTimestamp.Add(-time.Minute))
 	for i, at := range []metav1.Time{old, metav1.Now()} {
 		event := &corev1.Event{

@@ -33,15 +33,13 @@ func (w *world) evict(t *testing.T, a agent.Agent, message string) {
 	t.Helper()
 	pod := w.pod(t, a)
 	now := metav1.Now()
-	if _, err := w.admin.Events(a.Namespace()).Create(t.Context(), &corev1.Event{
+	must(t, errorOf(w.admin.Events(a.Namespace()).Create(t.Context(), &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "evicted-" + string(pod.UID)},
 		InvolvedObject: corev1.ObjectReference{
 			Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, APIVersion: "v1",
 		},
 		Type: corev1.EventTypeWarning, Reason: "Evicted", Message: message, FirstTimestamp: now, LastTimestamp: now,
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{})))
 	pods := w.admin.Pods(a.Namespace())
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		next, err := pods.Get(ctx, podName, metav1.GetOptions{})
@@ -94,15 +92,11 @@ func TestPods_ReportsEvictionOfThePodBefore(t *testing.T) {
 		})
 	}
 	p := w.listPods(t)[a.ID][0]
-	if err := w.KeepLogs(t.Context(), a.Cell, a.ID, p.Ended); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.KeepLogs(t.Context(), a.Cell, a.ID, p.Ended))
 	for _, o := range w.kept(t, a) {
 		e, _ := keptlog.Describe(o.Annotations)
 		log, err := keptlog.Open(o.BinaryData[keptlog.Key])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if text, err := io.ReadAll(log); err == nil && e.Reason == "Evicted" && strings.Contains(string(text), "/tmp") {
 			return
 		}

@@ -42,16 +42,12 @@ func TestFiles_GoWithTheEnvironment(t *testing.T) {
 	w.wantDifferences(t, "of an agent with files", a)
 	first := filesName(configHash(a))
 	plain, err := w.admin.ConfigMaps(a.Namespace()).Get(t.Context(), first, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]string{"agent.json": `{"team":"support"}`, "file-1": "Be brief.", "file-3": "{}"}
 	if diff := cmp.Diff(want, plain.Data); diff != "" || plain.Immutable == nil || !*plain.Immutable {
 		t.Errorf("the immutable ConfigMap with files (-want +got):\n%s", diff)
 	}
-	if err := w.admin.ConfigMaps(a.Namespace()).Delete(t.Context(), first, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.admin.ConfigMaps(a.Namespace()).Delete(t.Context(), first, metav1.DeleteOptions{}))
 	w.wantDifferences(t, "without its files", a, "ConfigMap "+first+": missing")
 	w.apply(t, a, input)
 	w.wantDifferences(t, "with its files again", a)
@@ -97,19 +93,13 @@ func TestConfigHash_CoversFilesAndConfig(t *testing.T) {
 func TestFiles_OfSecretsAreInTheSecretOnly(t *testing.T) {
 	t.Parallel()
 	b, err := testClusters(t, testSettings()).blueprint(withFiles(testAgent()), testRuntimeInput("MODEL_API_KEY"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, stage := range agent.StageNames() {
 		objects, err := b.objects(stage)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, o := range objects {
 			encoded, err := encode(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, ok := o.(*corev1.Secret); !ok && bytes.Contains(encoded, []byte("golden-")) {
 				t.Errorf("%s holds a secret", targetOf(o))
 			}

@@ -53,18 +53,14 @@ func TestApply_ANewDeploymentRestartsNoAgent(t *testing.T) {
 func (w *world) set(t *testing.T, a agent.Agent) *appsv1.StatefulSet {
 	t.Helper()
 	b, err := w.blueprint(a, provisioning.RuntimeInput{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b.statefulSet()
 }
 
 func (w *world) wantImages(t *testing.T, a agent.Agent, front, container string) {
 	t.Helper()
 	set, err := w.admin.StatefulSets(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pod := set.Spec.Template.Spec
 	if got := pod.InitContainers[0].Image; got != front {
 		t.Errorf("the front's image is %s, want %s", got, front)

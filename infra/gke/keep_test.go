@@ -56,9 +56,7 @@ func (w *world) lastEnded(t *testing.T, a agent.Agent) (ended provisioning.Ended
 func (w *world) kept(t *testing.T, a agent.Agent) map[string]*corev1.ConfigMap {
 	t.Helper()
 	list, err := w.admin.ConfigMaps(a.Namespace()).List(t.Context(), metav1.ListOptions{LabelSelector: keptlog.Label})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := map[string]*corev1.ConfigMap{}
 	for i := range list.Items {
 		found[list.Items[i].Name] = &list.Items[i]
@@ -80,15 +78,11 @@ func count(kept map[string]*corev1.ConfigMap, container string) (n int) {
 func (w *world) fillLogs(t *testing.T, a agent.Agent, places map[string]int) {
 	t.Helper()
 	client, err := w.client(a.Cell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, hours := range places {
 		e := agentlog.Ended{Container: name, EndedAt: time.Now().Add(-time.Duration(hours) * time.Hour)}
 		err := client.create(t.Context(), core("ConfigMap", a.Namespace(), name), keptObject(a.ID, name, e, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -119,9 +113,7 @@ func TestKeepLogs_KeepsALogOnceAmongManyWorkers(t *testing.T) {
 			t.Errorf("the log says %+v of its container, want %+v", e, ended)
 		}
 		log, err := keptlog.Open(o.BinaryData[keptlog.Key])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if text, err := io.ReadAll(log); err != nil || !strings.Contains(string(text), "container agent of image") {
 			t.Errorf("the log is %q, %v, want the container's line", text, err)
 		}
@@ -144,9 +136,7 @@ func TestKeepLogs_LosesNothingWhenAWorkerDies(t *testing.T) {
 		ended := w.lastEnded(t, a)
 		list := []provisioning.EndedContainer{ended}
 		for name := range w.kept(t, a) {
-			if err := w.admin.ConfigMaps(a.Namespace()).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.admin.ConfigMaps(a.Namespace()).Delete(t.Context(), name, metav1.DeleteOptions{}))
 		}
 		w.fillLogs(t, a, map[string]int{
 			"agent-log-1": 3, "agent-log-2": 2, "agent-log-3": 9, "agent-log-4": 1, "agent-log-5": 8,
@@ -160,9 +150,7 @@ func TestKeepLogs_LosesNothingWhenAWorkerDies(t *testing.T) {
 			return nil, nil //nolint:nilnil // the API server answers
 		}
 		failed := died.KeepLogs(t.Context(), a.Cell, a.ID, list)
-		if err := newWorld(t).KeepLogs(t.Context(), a.Cell, a.ID, list); err != nil {
-			t.Fatal(err)
-		}
+		must(t, newWorld(t).KeepLogs(t.Context(), a.Cell, a.ID, list))
 		if w.lastEnded(t, a).Container != ended.Container { // its log is gone, too: this death proves nothing
 			call--
 			continue
@@ -186,9 +174,7 @@ func TestKeepLogs_KeepsNoLogOfAnotherContainer(t *testing.T) {
 	w := newWorld(t)
 	a, ended := w.crashing(t)
 	ended.Container = agentlog.Container("former", "container")
-	if err := w.KeepLogs(t.Context(), a.Cell, a.ID, []provisioning.EndedContainer{ended}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.KeepLogs(t.Context(), a.Cell, a.ID, []provisioning.EndedContainer{ended}))
 	if kept := w.kept(t, a); len(kept) > 0 {
 		t.Errorf("%d logs are kept, want none: the pod has another container's", len(kept))
 	}
@@ -230,9 +216,7 @@ func TestKeptLogs_AreNeitherDriftNorLeftovers(t *testing.T) {
 		t.Fatalf("%d logs are kept after Prune, want 2", len(kept))
 	}
 	s, err := w.Objects(t.Context(), a.Cell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if found := s.Differences(a); len(found) > 0 {
 		t.Errorf("differences: %+v, want none", found)
 	}

@@ -5,7 +5,6 @@ package gke
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -25,9 +24,7 @@ func (w *world) arrived(t *testing.T) (agent.Agent, agent.Snapshot) {
 	a := w.newAgent(t)
 	a.Status, a.LastReadyIsolation = agent.Running, agent.Plain
 	s, err := a.RequestSnapshot(agent.SnapshotRequest{Consistency: agent.ConsistentAfterCrash}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Handle = "projects/p/global/snapshots/elsewhere"
 	w.apply(t, a, testRuntimeInput(), agent.StageNamespace)
 	return a, s
@@ -46,12 +43,8 @@ func (w *world) adoptSlowly(t *testing.T, a agent.Agent, s agent.Snapshot) (cont
 			Source: kubeclient.VolumeSnapshotContentSource{Snapshot: &s.Handle},
 		},
 	}
-	if _, err := w.admin.VolumeSnapshotContents().Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.AdoptSnapshot(t.Context(), a, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(w.admin.VolumeSnapshotContents().Create(t.Context(), o, metav1.CreateOptions{})))
+	must(t, w.AdoptSnapshot(t.Context(), a, s))
 	return content
 }
 
@@ -155,9 +148,7 @@ func TestDeleteSnapshot_DeletesAnAdoptedOneWithoutAContent(t *testing.T) {
 			Source: kubeclient.VolumeSnapshotSource{Content: new(contentOf(a.Namespace(), nameOf(t, a, s)))},
 		},
 	}
-	if _, err := w.admin.VolumeSnapshots(a.Namespace()).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(w.admin.VolumeSnapshots(a.Namespace()).Create(t.Context(), o, metav1.CreateOptions{})))
 	w.awaitDeleted(t, a, s)
 }
 
@@ -167,13 +158,9 @@ func TestDeleteSnapshot_DeletesTheContentOfALateWorker(t *testing.T) {
 	w := newWorld(t)
 	a, s := w.arrived(t)
 	c, err := w.client("local")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	late := blueprint{agent: a, settings: w.settings}.contentFor(nameOf(t, a, s), s.Handle)
-	if err := c.create(t.Context(), targetOf(late), late); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.create(t.Context(), targetOf(late), late))
 	w.awaitDeleted(t, a, s)
 	if _, err := w.admin.VolumeSnapshotContents().Get(t.Context(), late.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the content is there (%v), want it gone", err)
@@ -200,24 +187,11 @@ func TestDelete_RemovesAContentThatTheSnapshotControllerForgot(t *testing.T) {
 	w := newWorld(t)
 	a, s := w.arrived(t)
 	c, err := w.client("local")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	forgotten := blueprint{agent: a, settings: w.settings}.contentFor(nameOf(t, a, s), s.Handle)
-	if err := c.create(t.Context(), targetOf(forgotten), forgotten); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.create(t.Context(), targetOf(forgotten), forgotten))
 	w.bindContent(t, forgotten.Name)
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		if err := w.Delete(ctx, a); err != nil {
-			return err
-		}
-		gone, err := w.CheckGone(ctx, a)
-		if err == nil && !gone.All() {
-			err = fmt.Errorf("left: %+v", gone)
-		}
-		return err
-	})
+	w.deleteUntilGone(t, a)
 }
 
 // The agent leaves the cell and is deleted when its namespace is gone there.
@@ -225,24 +199,10 @@ func TestDelete_RemovesWhatWasRetainedUntilTheNamespaceWasGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, s := w.taken(t)
-	if err := w.RetainSnapshot(t.Context(), a, s, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Delete(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		gone, err := w.CheckGone(ctx, a)
-		if err == nil && gone != (provisioning.Gone{Namespace: true, Volume: true}) {
-			err = fmt.Errorf("gone %+v, want all but the snapshot", gone)
-		}
-		return err
-	})
-	if err := w.RetainSnapshot(t.Context(), a, s, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Delete(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.RetainSnapshot(t.Context(), a, s, true))
+	must(t, w.Delete(t.Context(), a))
+	w.awaitGoneButSnapshots(t, a)
+	must(t, w.RetainSnapshot(t.Context(), a, s, false))
+	must(t, w.Delete(t.Context(), a))
 	w.awaitGone(t, a)
 }

@@ -75,9 +75,7 @@ func testRuntimeInput(secrets ...string) provisioning.RuntimeInput {
 func testClusters(t *testing.T, s Settings) *Clusters {
 	t.Helper()
 	c, err := Open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -92,13 +90,9 @@ func render(t *testing.T, b blueprint) []byte {
 		}
 		for _, o := range objects {
 			encoded, err := encode(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			text, err := yaml.JSONToYAML(encoded)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			out.WriteString("--- # " + string(stage) + "\n")
 			out.Write(text)
 		}
@@ -199,21 +193,15 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 				test.settings(&s)
 			}
 			b, err := testClusters(t, s).blueprint(a, testRuntimeInput(test.secrets...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b.cloning = test.cloning
 			got := render(t, b)
 			file := filepath.Join("testdata", name+".yaml")
 			if *update {
-				if err := os.WriteFile(file, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, got, 0o600))
 			}
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
 				t.Errorf("the objects differ from %s; look at the difference, and rewrite it with -update if it is "+
 					"wanted (-want +got):\n%s", file, diff)
@@ -282,9 +270,7 @@ func TestService_SaysWhoStartsAnAgent(t *testing.T) {
 			a := testAgent()
 			row.agent(&a)
 			b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(row.want, b.service().GetLabels()); diff != "" {
 				t.Errorf("labels (-want +got):\n%s", diff)
 			}
@@ -297,13 +283,9 @@ func TestObjects_AreDeterministicAndPure(t *testing.T) {
 	t.Parallel()
 	a := testAgent()
 	before, err := json.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first := render(t, b)
 	for range 10 {
 		if again := render(t, b); !bytes.Equal(first, again) {

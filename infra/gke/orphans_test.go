@@ -19,9 +19,7 @@ import (
 func (w *world) findPlacement(t *testing.T, a agent.Agent) *provisioning.Placement {
 	t.Helper()
 	all, err := w.Namespaces(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range all {
 		if p.AgentID == a.ID {
 			return &p
@@ -51,9 +49,7 @@ func TestNamespaces_ListsAllPagesAndDeletesOnlyTheListedUID(t *testing.T) {
 		return nil, nil
 	}
 	all, err := w.Namespaces(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seen := map[string]int{}
 	for _, p := range all {
 		seen[p.AgentID]++
@@ -80,11 +76,9 @@ func TestNamespaces_ListsAllPagesAndDeletesOnlyTheListedUID(t *testing.T) {
 		t.Fatalf("a namespace with another uid was deleted (%v)", err)
 	}
 	for range 2 {
-		if err := w.DeleteNamespace(t.Context(), *p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.DeleteNamespace(t.Context(), *p))
 	}
-	w.awaitNamespaceGone(t, agents[0])
+	awaitAbsent(t, w.admin.Namespaces().Get, agents[0].Namespace())
 }
 
 // TestNamespaces_ListsOnlyItsOwnDatabase: another control plane, or this one on another database, may use the cluster.
@@ -97,9 +91,7 @@ func TestNamespaces_ListsOnlyItsOwnDatabase(t *testing.T) {
 	w.apply(t, unlabeled, testRuntimeInput(), agent.StageNamespace)
 	_, err := w.admin.Namespaces().Patch(t.Context(), unlabeled.Namespace(), types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"agents.example/database":null}}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		world *world
 		a     agent.Agent

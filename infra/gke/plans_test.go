@@ -31,9 +31,7 @@ func TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp(t *testing.T) {
 		a := testAgent()
 		a.Plan = id
 		b, err := testClusters(t, testSettings()).blueprint(a, provisioning.RuntimeInput{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := b.namespace().GetLabels()["agents.example/backup"]; got != want.backup {
 			t.Errorf("%s: the namespace has the backup label %q, want %q", id, got, want.backup)
 		}
@@ -70,9 +68,7 @@ func TestPrices_CountWhatPodsRequest(t *testing.T) {
 		a := testAgent()
 		a.Plan = p.ID
 		b, err := testClusters(t, testSettings()).blueprint(a, provisioning.RuntimeInput{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		requests := sum(b.agentResources().Requests, frontResources().Requests)
 		got := prices.Pod{
 			Millicores: requests.Cpu().MilliValue(), MemoryMiB: requests.Memory().Value() >> 20,

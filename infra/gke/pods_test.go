@@ -29,9 +29,7 @@ import (
 func (w *world) listPods(t *testing.T) map[string][]provisioning.Pod {
 	t.Helper()
 	pods, err := w.Pods(t.Context(), "local")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seen := map[string][]provisioning.Pod{}
 	for _, p := range pods {
 		seen[p.AgentID] = append(seen[p.AgentID], p)
@@ -146,17 +144,13 @@ func (w *world) createImpostorPod(t *testing.T, a agent.Agent) {
 	home := w.newAgent(t)
 	w.apply(t, home, testRuntimeInput(), agent.StageNamespace, agent.StagePolicy, agent.StageIdentity)
 	model, err := w.admin.Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fake := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: podName, Labels: model.Labels,
 		Annotations: model.Annotations,
 	}, Spec: model.Spec}
 	fake.Spec.NodeName = ""
-	if _, err := w.admin.Pods(home.Namespace()).Create(t.Context(), fake, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(w.admin.Pods(home.Namespace()).Create(t.Context(), fake, metav1.CreateOptions{})))
 }
 
 func TestPods_ListIsCompleteOrAnError(t *testing.T) {
@@ -220,9 +214,7 @@ func TestPods_ListIsCompleteOrAnError(t *testing.T) {
 func TestExistence_TerminatingNamespaceCountsAsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput())
-	w.awaitReady(t, a)
+	a := w.readyAgent(t)
 	pods := w.admin.Pods(a.Namespace())
 	hold := func(patch string) {
 		t.Helper()
@@ -232,9 +224,7 @@ func TestExistence_TerminatingNamespaceCountsAsGone(t *testing.T) {
 		}
 	}
 	hold(`{"metadata":{"finalizers":["example.com/hold"]}}`)
-	if err := w.admin.Namespaces().Delete(t.Context(), a.Namespace(), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.admin.Namespaces().Delete(t.Context(), a.Namespace(), metav1.DeleteOptions{}))
 	if p, err := w.Existence(t.Context(), a); err != nil || p != (provisioning.Existence{}) {
 		t.Errorf("%+v, %v; want neither", p, err)
 	}

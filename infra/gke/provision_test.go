@@ -58,15 +58,11 @@ func (w *world) objects(t *testing.T, a agent.Agent, input provisioning.RuntimeI
 ) []object {
 	t.Helper()
 	b, err := w.blueprint(a, input)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []object
 	for _, stage := range stages {
 		objects, err := b.objects(stage)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, objects...)
 	}
 	return all
@@ -77,15 +73,11 @@ func (w *world) objects(t *testing.T, a agent.Agent, input provisioning.RuntimeI
 func (w *world) versions(t *testing.T, objects []object) map[string]string {
 	t.Helper()
 	c, err := w.client("local")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	versions := map[string]string{}
 	for _, o := range objects {
 		there, err := c.getMetadata(t.Context(), targetOf(o))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		version := there.GetResourceVersion()
 		if targetOf(o).gvk.Kind == "StatefulSet" {
 			version = fmt.Sprint(there.GetGeneration())
@@ -99,9 +91,7 @@ func (w *world) versions(t *testing.T, objects []object) map[string]string {
 func (w *world) wantEnvironment(t *testing.T, a agent.Agent, secrets []string) {
 	t.Helper()
 	secret, err := w.admin.Secrets(a.Namespace()).Get(t.Context(), environmentName(configHash(a)), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]string{
 		dataplane.EnvDashboardUsername: "admin", dataplane.EnvDashboardPassword: "golden-password",
 		dataplane.EnvAPIKey: "golden-key",

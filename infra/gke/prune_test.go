@@ -3,9 +3,7 @@
 package gke
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -16,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/provisioning"
@@ -27,16 +24,12 @@ func (w *world) environments(t *testing.T, a agent.Agent) (names []string) {
 	t.Helper()
 	selected := metav1.ListOptions{LabelSelector: ours}
 	secrets, err := w.admin.Secrets(a.Namespace()).List(t.Context(), selected)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range secrets.Items {
 		names = append(names, "Secret "+secrets.Items[i].Name)
 	}
 	maps, err := w.admin.ConfigMaps(a.Namespace()).List(t.Context(), selected)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range maps.Items {
 		names = append(names, "ConfigMap "+maps.Items[i].Name)
 	}
@@ -65,9 +58,7 @@ func changed(a agent.Agent, value string) agent.Agent {
 
 func (w *world) prune(t *testing.T, a agent.Agent) {
 	t.Helper()
-	if err := w.Prune(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Prune(t.Context(), a))
 }
 
 func TestEnvironment_OfAFormerGenerationStaysUntilPruned(t *testing.T) {
@@ -94,9 +85,7 @@ func TestEnvironment_CannotBeChanged(t *testing.T) {
 	w.apply(t, a, testRuntimeInput())
 	secrets := w.admin.Secrets(a.Namespace())
 	secret, err := secrets.Get(t.Context(), environmentName(configHash(a)), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	secret.Data[dataplane.EnvAPIKey] = []byte("another")
 	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("a change of the Secret: error %v, want Invalid", err)
@@ -161,14 +150,10 @@ func TestPrune_DeletesTheEnvironmentOfEarlierReleases(t *testing.T) {
 	for _, m := range []metav1.ObjectMeta{meta, foreign} {
 		_, err := w.admin.Secrets(a.Namespace()).Create(t.Context(), &corev1.Secret{ObjectMeta: m},
 			metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = w.admin.ConfigMaps(a.Namespace()).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: m},
 			metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	w.apply(t, a, testRuntimeInput())
 	w.wantEnvironments(t, a, environmentPrefix, environmentName(configHash(a)))
@@ -186,17 +171,9 @@ func TestEnvironment_ADeletedSecretTakesItsConfigMapAlong(t *testing.T) {
 	w := newWorld(t)
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput())
-	if err := w.admin.Secrets(a.Namespace()).Delete(t.Context(), environmentName(configHash(a)),
-		metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.admin.Secrets(a.Namespace()).Delete(t.Context(), environmentName(configHash(a)), metav1.DeleteOptions{}))
 	maps := w.admin.ConfigMaps(a.Namespace())
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		if _, err := maps.Get(ctx, environmentName(configHash(a)), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the ConfigMap is still there: %w", err)
-		}
-		return nil
-	})
+	awaitAbsent(t, maps.Get, environmentName(configHash(a)))
 	w.apply(t, a, testRuntimeInput())
 	w.wantEnvironments(t, a, environmentName(configHash(a)))
 }

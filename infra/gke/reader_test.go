@@ -24,26 +24,18 @@ func checkGolden(t *testing.T, name string, objects ...object) {
 	var got bytes.Buffer
 	for _, o := range objects {
 		encoded, err := encode(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, err := yaml.JSONToYAML(encoded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got.WriteString("---\n")
 		got.Write(text)
 	}
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, got.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, got.Bytes(), 0o600))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
@@ -54,9 +46,7 @@ func TestReader_MatchesGoldenFile(t *testing.T) {
 	a := testAgent()
 	a.Reader = agent.Reader{Number: 3, SnapshotID: testSnapshot}
 	b, err := testClusters(t, testSettings()).blueprint(a, provisioning.RuntimeInput{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	checkGolden(t, "reader.yaml", b.readerPolicy(), b.reader(testSnapshot, true),
 		b.readerClaim(agent.Snapshot{ID: testSnapshot, SizeBytes: 5 << 30}))
 	on, off := b.reader(testSnapshot, true), b.reader(testSnapshot, false)
@@ -78,9 +68,7 @@ func TestImports_OnlyTheImportGetsTheURL(t *testing.T) {
 	a.Env = append(a.Env, agent.EnvVar{Key: dataplane.EnvImportURL, SecretVersion: 1})
 	c := testClusters(t, testSettings())
 	b, err := c.blueprint(a, testRuntimeInput(dataplane.EnvImportURL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pod := b.pod().Spec
 	var have []string
 	for _, c := range append(pod.InitContainers, pod.Containers...) {
@@ -105,9 +93,7 @@ func TestImports_OnlyTheImportGetsTheURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret, err := b.secret()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, has := secret.(*corev1.Secret).Data[dataplane.EnvImportURL]; has || len(b.imports()) > 0 {
 		t.Error("an agent that has run still has the URL of its archive, or the import")
 	}

@@ -105,9 +105,7 @@ func TestApply_ReplacesAPodThatIsNeverReady(t *testing.T) {
 func TestCheckReady_AcceptsOnlyTheDesiredPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput())
-	w.awaitReady(t, a)
+	a := w.readyAgent(t)
 	next := a
 	next.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: "debug"}}
 	w.eventuallyFails(t, next, codeTimeout, false, "previous pod")
@@ -118,21 +116,15 @@ func TestCheckReady_AcceptsOnlyTheDesiredPod(t *testing.T) {
 func TestApply_StopAndStartKeepsTheVolume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput())
-	w.awaitReady(t, a)
+	a := w.readyAgent(t)
 	pods := w.admin.Pods(a.Namespace())
 	before, err := pods.Get(t.Context(), podName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	volume := func() string {
 		t.Helper()
 		claim, err := w.admin.PersistentVolumeClaims(a.Namespace()).Get(t.Context(), volumeName,
 			metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return claim.Spec.VolumeName
 	}
 	had := volume()
@@ -166,9 +158,7 @@ func TestCheckReady_MissingObjectsAreNamespaceMissing(t *testing.T) {
 func TestCheckReady_ReadsNoEventsOfAYoungPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput())
-	w.awaitReady(t, a)
+	a := w.readyAgent(t)
 	for name, c := range map[string]struct {
 		age  time.Duration
 		want int

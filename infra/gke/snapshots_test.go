@@ -25,14 +25,10 @@ import (
 // newSnapshot returns an agent that runs, and a snapshot that its record has and the cluster does not.
 func (w *world) newSnapshot(t *testing.T) (agent.Agent, agent.Snapshot) {
 	t.Helper()
-	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput())
-	w.awaitReady(t, a)
+	a := w.readyAgent(t)
 	a.Status, a.LastReadyIsolation = agent.Running, agent.Plain
 	s, err := a.RequestSnapshot(agent.SnapshotRequest{Consistency: agent.ConsistentAfterCrash}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a, s
 }
 
@@ -49,9 +45,7 @@ func (w *world) taken(t *testing.T) (agent.Agent, agent.Snapshot) {
 		return err
 	})
 	s, err := a.Snapshot(s.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a, s
 }
 
@@ -67,9 +61,7 @@ func (w *world) clone(t *testing.T, of agent.Snapshot) agent.Agent {
 func nameOf(t *testing.T, a agent.Agent, s agent.Snapshot) string {
 	t.Helper()
 	name, err := snapshotName(a, s.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return name
 }
 
@@ -77,9 +69,7 @@ func nameOf(t *testing.T, a agent.Agent, s agent.Snapshot) string {
 func (w *world) sources(t *testing.T, a agent.Agent) (names []string) {
 	t.Helper()
 	snapshots, err := w.admin.VolumeSnapshots(a.Namespace()).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	add := func(kind string, o metav1.Object) {
 		if o.GetDeletionTimestamp() != nil {
 			kind = "deleted " + kind
@@ -138,9 +128,7 @@ func TestApply_MakesACloneFromAnotherAgentsSnapshot(t *testing.T) {
 		t.Errorf("applying the clone again changed objects (-before +after):\n%s", diff)
 	}
 	w.wantSources(t, a)
-	if err := w.Delete(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Delete(t.Context(), a))
 	w.awaitGone(t, a)
 	w.wantUsable(t, owner, s)
 }
@@ -196,16 +184,7 @@ func TestDelete_RemovesTheSourceOfAClone(t *testing.T) {
 	owner, s := w.taken(t)
 	a := w.clone(t, s)
 	w.apply(t, a, testRuntimeInput(), agent.StageNamespace, agent.StagePolicy, agent.StageStorage)
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		if err := w.Delete(ctx, a); err != nil {
-			return err
-		}
-		gone, err := w.CheckGone(ctx, a)
-		if err == nil && !gone.All() {
-			err = fmt.Errorf("the agent's objects still exist: %+v", gone)
-		}
-		return err
-	})
+	w.deleteUntilGone(t, a)
 	w.wantSources(t, a)
 	w.wantUsable(t, owner, s)
 }
@@ -216,21 +195,11 @@ func TestCheckGone_ReportsASnapshotThatIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, s := w.newSnapshot(t)
-	if _, err := w.Snapshot(t.Context(), a, s, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(w.Snapshot(t.Context(), a, s, false)))
 	content := w.holdContent(t, a, s)
-	if err := w.Delete(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Delete(t.Context(), a))
 	w.freeSnapshot(t, a, s, content)
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		gone, err := w.CheckGone(ctx, a)
-		if err == nil && gone != (provisioning.Gone{Namespace: true, Volume: true}) {
-			err = fmt.Errorf("gone %+v, want all but the snapshot", gone)
-		}
-		return err
-	})
+	w.awaitGoneButSnapshots(t, a)
 	w.releaseContent(t, content)
 	w.awaitGone(t, a)
 }
@@ -296,13 +265,9 @@ func TestDeleteSnapshot_WaitsForTheData(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, s := w.newSnapshot(t)
-	if _, err := w.Snapshot(t.Context(), a, s, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(w.Snapshot(t.Context(), a, s, false)))
 	content := w.holdContent(t, a, s)
-	if _, err := w.DeleteSnapshot(t.Context(), a, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(w.DeleteSnapshot(t.Context(), a, s)))
 	o, err := w.admin.VolumeSnapshotContents().Get(t.Context(), content, metav1.GetOptions{})
 	if err != nil || o.Labels[labelAgent] != a.ID || o.Labels[labelSnapshot] != nameOf(t, a, s) {
 		t.Errorf("the content has labels %v (%v), want the agent's and the snapshot's", o.Labels, err)
@@ -312,22 +277,14 @@ func TestDeleteSnapshot_WaitsForTheData(t *testing.T) {
 		t.Errorf("DeleteSnapshot while storage has the data = %t, %v, want it not gone", gone, err)
 	}
 	w.releaseContent(t, content)
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		gone, err := w.DeleteSnapshot(ctx, a, s)
-		if err == nil && !gone {
-			err = errors.New("the snapshot is not gone")
-		}
-		return err
-	})
+	w.awaitDeleted(t, a, s)
 }
 
 func TestApply_ASourceThatIsGoneIsPermanent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, s := w.taken(t)
-	if err := a.Restore(s.ID, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Restore(s.ID, time.Now()))
 	snapshots := w.admin.VolumeSnapshots(a.Namespace())
 	w.apply(t, a, testRuntimeInput(), agent.StagePolicy, agent.StageStorage)
 	before := w.versions(t, w.objects(t, a, testRuntimeInput(), []agent.StageName{agent.StageStorage}))
@@ -335,16 +292,8 @@ func TestApply_ASourceThatIsGoneIsPermanent(t *testing.T) {
 		metav1.DeleteOptions{}); err != nil || len(before) != 1 {
 		t.Fatalf("%d objects, want the claim (%v)", len(before), err)
 	}
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		_, err := w.admin.PersistentVolumeClaims(a.Namespace()).Get(ctx, claimName(1), metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the claim is still there: %w", err)
-		}
-		return nil
-	})
-	if err := snapshots.Delete(t.Context(), nameOf(t, a, s), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	awaitAbsent(t, w.admin.PersistentVolumeClaims(a.Namespace()).Get, claimName(1))
+	must(t, snapshots.Delete(t.Context(), nameOf(t, a, s), metav1.DeleteOptions{}))
 	wantPermanent(t, w.Apply(t.Context(), a, agent.StageStorage, testRuntimeInput()), codeSnapshotGone)
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		if _, err := snapshots.Get(ctx, nameOf(t, a, s), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -364,13 +313,8 @@ func TestApplyReader_ASnapshotThatIsGoneIsPermanent(t *testing.T) {
 	w := newWorld(t)
 	a, s := w.taken(t)
 	a.Reader = agent.Reader{Number: 1, SnapshotID: s.ID}
-	if err := w.ApplyReader(t.Context(), a, s); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.admin.VolumeSnapshots(a.Namespace()).Delete(t.Context(), nameOf(t, a, s),
-		metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.ApplyReader(t.Context(), a, s))
+	must(t, w.admin.VolumeSnapshots(a.Namespace()).Delete(t.Context(), nameOf(t, a, s), metav1.DeleteOptions{}))
 	wantPermanent(t, w.ApplyReader(t.Context(), a, s), codeSnapshotGone)
 }
 
@@ -389,9 +333,7 @@ func TestDeleteReader_GoesWithItsNamespace(t *testing.T) {
 func TestApply_KeepsAVolumeOfAnotherSource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.newAgent(t)
-	w.apply(t, a, testRuntimeInput())
-	w.awaitReady(t, a)
+	a := w.readyAgent(t)
 	a.Status, a.LastReadyIsolation = agent.Running, agent.Plain
 	a.Volume.Source = agent.VolumeSource{SnapshotID: foreignSnapshot, Handle: "h"}
 	w.apply(t, a, testRuntimeInput(), agent.StageStorage)
@@ -427,21 +369,14 @@ func TestSnapshot_DropsOneThatAPodDisturbed(t *testing.T) {
 			Source: kubeclient.VolumeSnapshotSource{Claim: new(volumeName)}, Class: new("storage-that-never-cuts"),
 		},
 	}
-	if _, err := snapshots.Create(t.Context(), asked, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(snapshots.Create(t.Context(), asked, metav1.CreateOptions{})))
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		if _, err := w.Snapshot(ctx, a, s, true); !errors.Is(err, provisioning.ErrVolumeInUse) {
 			return fmt.Errorf("error %w, want ErrVolumeInUse", err)
 		}
 		return nil
 	})
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		if _, err := snapshots.Get(ctx, asked.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the disturbed snapshot is still there: %w", err)
-		}
-		return nil
-	})
+	awaitAbsent(t, snapshots.Get, asked.Name)
 }
 
 // Another snapshot would have what was written since.
@@ -459,22 +394,16 @@ func TestDeleteSources_DeletesThoseWithoutANamespace(t *testing.T) {
 	const database = "namespaces-gone"
 	w := newWorld(t)
 	c, err := w.client("local")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, s := w.taken(t)
 	makeSource := func(change func(*blueprint)) string {
 		t.Helper()
 		b, err := w.blueprint(w.clone(t, s), testRuntimeInput())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b.cloning = true
 		change(&b)
 		content := b.foreignSource()[1]
-		if _, err := c.apply(t.Context(), content); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(c.apply(t.Context(), content)))
 		name := content.GetName()
 		t.Cleanup(func() {
 			_ = w.admin.VolumeSnapshotContents().Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
@@ -494,9 +423,7 @@ func TestDeleteSources_DeletesThoseWithoutANamespace(t *testing.T) {
 	if err := c.deleteSources(t.Context(), database, time.Now().Add(-time.Hour)); err != nil || !there(orphan) {
 		t.Errorf("a young source without a namespace was deleted, want it kept (%v)", err)
 	}
-	if err := c.deleteSources(t.Context(), database, time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.deleteSources(t.Context(), database, time.Now().Add(time.Hour)))
 	if there(orphan) || !there(foreign) || !there(used) {
 		t.Errorf("the source without a namespace is there: %t; those of another database and of an agent: %t, %t",
 			there(orphan), there(foreign), there(used))
@@ -511,19 +438,13 @@ func TestDeleteSources_DeletesAContentThatTheSnapshotControllerForgot(t *testing
 	t.Parallel()
 	w := newWorld(t)
 	c, err := w.client("local")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, s := w.taken(t)
 	b, err := w.blueprint(w.clone(t, s), testRuntimeInput())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.cloning, b.settings.Database = true, "controller-forgot"
 	content := b.foreignSource()[1]
-	if _, err := c.apply(t.Context(), content); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errorOf(c.apply(t.Context(), content)))
 	w.bindContent(t, content.GetName())
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		if err := c.deleteSources(ctx, b.settings.Database, time.Now().Add(time.Hour)); err != nil {

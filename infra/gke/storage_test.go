@@ -37,16 +37,12 @@ func TestApply_GrowsTheVolumeOfARunningAgent(t *testing.T) {
 	w.awaitReady(t, a)
 	claims := w.admin.PersistentVolumeClaims(a.Namespace())
 	before, err := claims.Get(t.Context(), volumeName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a = resized(a, plan.Startup)
 	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
 	p, err := plan.Get(a.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		claim, err := claims.Get(ctx, volumeName, metav1.GetOptions{})
 		if err != nil {
@@ -67,9 +63,7 @@ func TestApply_AVolumeThatCannotGrowIsPermanent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	class, err := w.admin.StorageClasses().Get(t.Context(), "standard-rwo", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fixed := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "fixed-size"}, Provisioner: class.Provisioner,
 		VolumeBindingMode: class.VolumeBindingMode, ReclaimPolicy: class.ReclaimPolicy,
@@ -103,12 +97,7 @@ func TestApply_MakesNoVolumeThatIsDeletedInBetween(t *testing.T) {
 		if err := claims.Delete(r.Context(), volumeName, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
-		clustertest.Eventually(t, func(ctx context.Context) error {
-			if _, err := claims.Get(ctx, volumeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("the claim is still there: %w", err)
-			}
-			return nil
-		})
+		awaitAbsent(t, claims.Get, volumeName)
 		return nil, nil
 	}
 	a = resized(a, plan.Startup)

@@ -37,3 +37,14 @@ func wantFailure(t *testing.T, err error, code string, permanent bool, parts ...
 		}
 	}
 }
+
+// must fails the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errorOf drops the result of a call that also returns an error.
+func errorOf[T any](_ T, err error) error { return err }
