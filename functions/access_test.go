@@ -34,9 +34,7 @@ func newAccessTest(t *testing.T, index int, calls *atomic.Int32) *accessTest {
 	s := newSamples(t)
 	needs := functions.Routes(functions.Dependencies{})[index].Needs
 	d, err := s.Open(needs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := &accessTest{samples: s, route: functions.Routes(d)[index], calls: calls}
 	if prepare := routeCases()[a.route.Name]; prepare != nil {
 		prepare(t, s)
@@ -83,9 +81,7 @@ func (s *samples) createKey(t *testing.T, organizationID string, r identity.Role
 		Prefix: secret[:apikey.PrefixLength], Hash: apikey.Hash(s.Pepper, secret), CreatedBy: unknownID,
 		CreatedAt: time.Now().AddDate(0, 0, -2), ExpiresAt: expiresAt,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return secret
 }
 

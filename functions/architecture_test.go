@@ -47,9 +47,7 @@ var list = sync.OnceValues(func() (map[string]listed, error) {
 func packages(t *testing.T, dirs ...string) map[string]listed {
 	t.Helper()
 	all, err := list()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := map[string]listed{}
 	for path, p := range all {
 		if under(path, dirs...) && !strings.HasSuffix(path, ".test") && !strings.HasSuffix(path, "]") {
@@ -291,9 +289,7 @@ func TestImports_NoTemplates(t *testing.T) {
 func TestImports_NoClientset(t *testing.T) {
 	t.Parallel()
 	all, err := list()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, pkg := range []string{"emulators/local", "emulators/cluster.test"} {
 		if all[pkg].Deps == nil {
 			t.Fatalf("%s was not found", pkg)

@@ -81,9 +81,7 @@ func bounds() map[string]bound {
 func TestBounds_AreDescribedAndEnforced(t *testing.T) {
 	t.Parallel()
 	document, err := openapi3.NewLoader().LoadFromFile("openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := handlerWithoutStores(t)
 	for name, b := range bounds() {
 		t.Run(name, func(t *testing.T) {

@@ -37,22 +37,16 @@ type clientOperation struct {
 func clientOperations(t *testing.T) (map[string]clientOperation, routers.Router) {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(readDocument(t, "functions/openapi.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	doc.Servers = nil
 	router, err := legacy.NewRouter(doc, openapi3.DisableExamplesValidation()) // TestDescribe_IsValid has
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var config struct {
 		Output struct {
 			Excluded []string `json:"exclude-operation-ids"`
 		} `json:"output-options"`
 	}
-	if err := yaml.Unmarshal([]byte(readDocument(t, "shared/client/generate/config.yaml")), &config); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(readDocument(t, "shared/client/generate/config.yaml")), &config))
 	found := map[string]clientOperation{}
 	for path, item := range doc.Paths.Map() {
 		for _, o := range item.Operations() {
@@ -216,9 +210,7 @@ func TestClient_SendsWhatTheDescriptionSays(t *testing.T) {
 				w.WriteHeader(http.StatusForbidden) // of no interest
 			}))
 			c, err := client.New(server.URL, client.StaticToken("token"), client.WithHTTPClient(server.Client()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if e := client.AsError(o.callMethod(t, c, path, true)); checked != 1 || e == nil {
 				t.Errorf("%d requests and the error %v, want one request and 403", checked, e)
 			}
@@ -295,9 +287,7 @@ func TestClient_ReachesEveryRoute(t *testing.T) {
 			server := functiontest.Serve(t, function.Mux(served))
 			c, err := client.New(server.URL, client.StaticToken(functiontest.AdminToken(org)),
 				client.WithHTTPClient(server.Client()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := o.callMethod(t, c, s.path, false); err != nil {
 				t.Errorf("the method fails: %v", err)
 			}

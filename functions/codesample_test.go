@@ -26,9 +26,7 @@ func codeSamples(t *testing.T, label string) map[string]string {
 		} `json:"paths"`
 	}
 	text := strings.ReplaceAll(readDocument(t, "functions/openapi.json"), `"x-codeSamples"`, `"samples"`)
-	if err := json.Unmarshal([]byte(text), &document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(text), &document))
 	found := map[string]string{}
 	for _, methods := range document.Paths {
 		for _, o := range methods {
@@ -101,9 +99,7 @@ func runCurl(t *testing.T, s *samples, line string) functiontest.Response {
 	}
 	shell, err := interp.New(interp.Env(expand.ListEnviron(variables...)), interp.Params("-eu"),
 		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc { return send }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := shell.Run(t.Context(), script); err != nil {
 		t.Fatalf("%s\nfails: %v", line, err)
 	}

@@ -78,9 +78,7 @@ func (acceptPush) Verify(context.Context, string) error { return nil }
 func push(t *testing.T, h http.Handler, m function.Message) int {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{"message": map[string]any{"data": m.Data, "messageId": "1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(string(b)))
 	req.Header.Set("Authorization", "Bearer token")
 	w := httptest.NewRecorder()

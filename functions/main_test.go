@@ -19,3 +19,11 @@ func TestMain(m *testing.M) {
 	}
 	functiontest.Main(m)
 }
+
+// must fails the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -116,16 +116,12 @@ func removedAgent(t *testing.T, s *samples) {
 	a, err := s.WorkerStore.Update(t.Context(), s.Agent(t, s.agentID), func(a *agent.Agent) {
 		_ = a.RequestDeletion("user_1", now)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seen := a
 	seen.Learn(agent.ClusterDeletionRequested{At: now},
 		agent.ClusterDeletionSeen{NamespaceGone: true, VolumeGone: true, At: now},
 		agent.SecretsDeletionRequested{At: now}, agent.SecretsGone{At: now})
-	if err := s.WorkerStore.Remove(t.Context(), a, seen.Deletion); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.WorkerStore.Remove(t.Context(), a, seen.Deletion))
 }
 
 // routeCases prepare what the examples of some routes are about; other routes take the samples as they are.
@@ -154,9 +150,7 @@ func routeCases() map[string]func(t *testing.T, s *samples) {
 		"VerifyAuditLog": func(t *testing.T, s *samples) {
 			later := time.Now().Add(time.Hour)
 			sealer := &seal.Sealer{Store: s.AuditSeals, Now: func() time.Time { return later }}
-			if err := sealer.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sealer.Run(t.Context()))
 		},
 		"GetConsoleAsset": func(t *testing.T, s *samples) {
 			page := s.CallNamed(t, "GetConsole").Want(t, 200, "")

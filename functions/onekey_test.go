@@ -143,9 +143,7 @@ func (s *samples) generation(t *testing.T) func() int {
 func (s *samples) usage(t *testing.T) (agents, keys int) {
 	t.Helper()
 	o, err := s.Directory.Organization(t.Context(), org)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return int(o.Usage.Agents), int(o.Usage.APIKeys)
 }
 
@@ -153,9 +151,7 @@ func (s *samples) usage(t *testing.T) (agents, keys int) {
 func (s *samples) versions(t *testing.T, key string) func() int {
 	return func() int {
 		latest, err := s.SecretWriter.LatestVersion(t.Context(), s.agentID, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return int(latest)
 	}
 }
@@ -192,9 +188,7 @@ func execRound(t *testing.T, s *samples, n int) ([]functiontest.Option, func() i
 func createAgentRound(t *testing.T, s *samples, n int) ([]functiontest.Option, func() int) {
 	ctx := call.As(t.Context(), identity.Caller{OrganizationID: org})
 	all, err := agent.ListAll(ctx, s.Agents)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, a := range all {
 		if a.ID == s.agentID {
 			continue
@@ -202,9 +196,7 @@ func createAgentRound(t *testing.T, s *samples, n int) ([]functiontest.Option, f
 		if latest, err := s.SecretWriter.LatestVersion(ctx, a.ID, otherKey); err != nil || latest != 1 {
 			t.Errorf("round %d: the secret of the new agent has version %d, %v, want 1", n-1, latest, err)
 		}
-		if err := s.WorkerStore.Remove(ctx, s.Agent(t, a.ID), agent.Deletion{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.WorkerStore.Remove(ctx, s.Agent(t, a.ID), agent.Deletion{}))
 	}
 	request := []functiontest.Option{functiontest.Body(map[string]any{
 		"name": "new", "resource_plan": "hobby", "env_vars": map[string]string{otherKey: fmt.Sprint(n)},
@@ -297,9 +289,7 @@ func memberRound(role identity.Role) round {
 	return func(t *testing.T, s *samples, _ int) ([]functiontest.Option, func() int) {
 		s.Firebase.Persons["ada"] = member.Person{ID: "ada", OrganizationID: org, Role: identity.RoleAdmin}
 		s.Firebase.Persons[userID] = member.Person{ID: userID, OrganizationID: org, Role: role}
-		if err := s.MemberRecords.RecordMember(t.Context(), org, "ada"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.MemberRecords.RecordMember(t.Context(), org, "ada"))
 		return []functiontest.Option{
 			functiontest.Path("user_id", userID), functiontest.Body(map[string]string{"role": "member"}),
 		}, func() int { return len(s.Firebase.Revoked) }
@@ -314,9 +304,7 @@ func paymentRound(_ *testing.T, s *samples, _ int) ([]functiontest.Option, func(
 func (s *samples) webhooks(t *testing.T) []webhook.Webhook {
 	t.Helper()
 	all, err := s.Webhooks.List(call.As(t.Context(), identity.Caller{OrganizationID: org}), page.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all.Items
 }
 

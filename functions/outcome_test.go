@@ -29,9 +29,7 @@ func (s *samples) lastAuditEntries(t *testing.T, action string, limit int) []aud
 	t.Helper()
 	ctx := call.As(t.Context(), identity.Caller{OrganizationID: org})
 	found, err := s.Audit.List(ctx, audit.Filter{Action: action}, page.Request{Limit: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	slices.Reverse(found.Items)
 	return found.Items
 }
@@ -184,9 +182,7 @@ func TestMembers_EndSessionsOnTheRepeat(t *testing.T) {
 		s := newSamples(t)
 		s.Firebase.Persons[userID] = member.Person{ID: userID, OrganizationID: org, Role: identity.RoleAdmin}
 		s.Firebase.Persons["other"] = member.Person{ID: "other", OrganizationID: org, Role: identity.RoleAdmin}
-		if err := s.MemberRecords.RecordMember(t.Context(), org, "other"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.MemberRecords.RecordMember(t.Context(), org, "other"))
 		call := func() functiontest.Response {
 			options := []functiontest.Option{functiontest.AsAdmin(org), functiontest.Path("user_id", userID)}
 			if action == "SetMember" {

@@ -46,21 +46,13 @@ type python struct {
 func startPython(t *testing.T) *python {
 	t.Helper()
 	source, err := filepath.Abs("../shared/client/python/src")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(t.Context(), testtier.RequirePython(t), "-B", "-c", pythonProgram, source)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
 		if err := cmd.Wait(); err != nil && t.Context().Err() == nil {
@@ -75,12 +67,8 @@ func (p *python) run(t *testing.T, url, token, code string, names map[string]any
 	t.Helper()
 	job := map[string]any{"url": url, "token": token, "code": code, "names": names}
 	var failure string
-	if err := p.in.Encode(job); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.out.Decode(&failure); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.in.Encode(job))
+	must(t, p.out.Decode(&failure))
 	return failure
 }
 
@@ -123,9 +111,7 @@ func (o clientOperation) pythonParameters(t *testing.T) map[string]any {
 	t.Helper()
 	all := map[string]any{}
 	if body := o.example(t); body != nil {
-		if err := json.Unmarshal(body, &all); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(body, &all))
 	}
 	for _, q := range o.queryParameters() {
 		schema, name := q.Schema.Value, q.Name

@@ -25,9 +25,7 @@ func readmes() []string {
 func readDocument(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -49,9 +47,7 @@ func TestReadmes_LayoutsNameEveryFolder(t *testing.T) {
 		}
 		var existing []string
 		entries, err := os.ReadDir(filepath.Join("..", top))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range entries {
 			if e.IsDir() && e.Name() != "testdata" {
 				existing = append(existing, e.Name())
@@ -109,9 +105,7 @@ func TestReadmes_TestsExist(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	named := regexp.MustCompile("`(Test[A-Z]\\w*)`")
 	for _, name := range readmes() {
@@ -206,18 +200,14 @@ func goSource(t *testing.T, folder string, tests bool) string {
 func readFiles(t *testing.T, pattern string, include func(name string) bool) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("..", pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var text strings.Builder
 	for _, name := range names {
 		if !include(name) {
 			continue
 		}
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text.Write(b)
 	}
 	return text.String()

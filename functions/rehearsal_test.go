@@ -68,9 +68,7 @@ func TestRoutes_RefuseWhatTheyMayOverlookOfDryRun(t *testing.T) {
 			continue
 		}
 		example, err := functiontest.Example(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tried := spellings
 		if r.Rehearsal == nil {
 			tried = append([]string{"dry_run=true", "dry_run=false"}, spellings...)
@@ -102,9 +100,7 @@ func TestRoutes_RefuseDryRunInTheirBody(t *testing.T) {
 			continue
 		}
 		example, err := functiontest.Example(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(r.Path, uuid.NewString())
 		for _, flag := range []string{`"dry_run": true`, `"dryRun": ["All"]`, `"DRY-RUN": false`} {
 			body := "{" + flag + "}"

@@ -87,9 +87,7 @@ func TestRoutes_HonorIdempotencyKeys(t *testing.T) {
 			}
 			c.wantReplay(t, "soon after", first, c.send(t, "key-1"))
 			example, err := functiontest.Example(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			c.send(t, "key-1", functiontest.RawBody(example.Body+" ")).
 				Want(t, http.StatusUnprocessableEntity, "idempotency_key_reused")
 			if r.Name == "RevealCredentials" {
@@ -109,8 +107,6 @@ func TestRoutes_HonorIdempotencyKeys(t *testing.T) {
 // removeEverything removes the agent, the member and the secret store of the samples.
 func (s *samples) removeEverything(t *testing.T) {
 	t.Helper()
-	if err := s.WorkerStore.Remove(t.Context(), s.Agent(t, s.agentID), agent.Deletion{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.WorkerStore.Remove(t.Context(), s.Agent(t, s.agentID), agent.Deletion{}))
 	delete(s.Firebase.Persons, userID)
 }

@@ -90,9 +90,7 @@ func newSamplesWith(t *testing.T, o backendtest.Options) *samples {
 	if err == nil {
 		_, err = s.SecretWriter.PutFirst(t.Context(), s.agentID, s.path["key"], []byte(sampleValue))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.LogCell.Start(s.agentID)
 	return s
 }
@@ -119,21 +117,15 @@ func recordOnce(t *testing.T) recording {
 		return recorded.recording
 	}
 	original, err := embedded.Start(t.Context(), embedded.Options{Indexes: firestore.Indexes()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := openSamples(t, backendtest.Options{FirestoreHost: original.Addr})
 	s.record(t)
 	file := filepath.Join(t.TempDir(), "records")
 	err = errors.Join(original.Export(s.ProjectID, "(default)", file), original.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// It ends with the process.
 	copies, err := embedded.Start(t.Context(), embedded.Options{Indexes: firestore.Indexes(), Import: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	recorded.recording = recording{host: copies.Addr, agentID: s.agentID, path: s.path}
 	return recorded.recording
 }
@@ -158,9 +150,7 @@ func (s *samples) record(t *testing.T) {
 		a.Egress = egress.Rules{Mode: egress.AllowList, Allow: []string{"api.example.com"}}
 	})
 	s.LogCell.Start(s.agentID)
-	if err := s.MemberRecords.RecordMember(t.Context(), org, userID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.MemberRecords.RecordMember(t.Context(), org, userID))
 	var operations []struct{ ID string }
 	s.CallNamed(t, "ListSecretOperations", functiontest.AsAdmin(org), functiontest.Path("agent_id", s.agentID)).
 		Want(t, http.StatusOK, "").Decode(t, &operations)
@@ -214,9 +204,7 @@ func (s *samples) deliver(t *testing.T) {
 		if w.Name != "DeliverWebhook" {
 			continue
 		}
-		if err := w.Handle(t.Context(), s.webhookNudge()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Handle(t.Context(), s.webhookNudge()))
 	}
 }
 
@@ -234,9 +222,7 @@ func (s *samples) request(t *testing.T, r function.Route) []functiontest.Option 
 func (s *samples) requestAbout(t *testing.T, r function.Route, path map[string]string) []functiontest.Option {
 	t.Helper()
 	example, err := functiontest.Example(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	options := []functiontest.Option{functiontest.Query(example.Query)}
 	if body := cmp.Or(s.body, example.Body); body != "" {
 		options = append(options, functiontest.RawBody(body))

@@ -78,9 +78,7 @@ func TestStyle_PlainEnglish(t *testing.T) {
 		if os.IsNotExist(err) { // deleted, and not yet committed
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		checked++
 		b = bytes.ToLower(b)
 		for pattern, instead := range patterns {

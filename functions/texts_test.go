@@ -87,9 +87,7 @@ func TestTexts_OtherFieldsAreNoTextsOfPeople(t *testing.T) {
 	found := map[string]bool{}
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		s, err := function.Schema(r.Handle.Input)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body := s.Properties["body"]
 		if body == nil {
 			continue

@@ -24,9 +24,7 @@ func handlerOf(t testing.TB, d functions.Dependencies) http.Handler {
 	}},
 		func([]function.Need) (functions.Dependencies, error) { return d, nil },
 		functions.Guards{Guard: functiontest.NewGuard()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return h
 }
 
@@ -59,9 +57,7 @@ type violation struct {
 func TestValidation_SpeaksLikeFastAPI(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/validation.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var golden struct {
 		Cases []struct {
 			Case, Method, Path string
@@ -69,9 +65,7 @@ func TestValidation_SpeaksLikeFastAPI(t *testing.T) {
 			Detail             []violation
 		}
 	}
-	if err := json.Unmarshal(raw, &golden); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &golden))
 	h := handlerWithoutStores(t)
 	for _, c := range golden.Cases {
 		t.Run(c.Case, func(t *testing.T) {
