@@ -3,7 +3,6 @@ package agents_test
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -71,9 +70,9 @@ func TestClone_BeginsWithWhatItsSourceHas(t *testing.T) {
 	if a.Hostname(d) == former.Hostname(d) || a.APIKeyHash == former.APIKeyHash || a.Namespace() == former.Namespace() {
 		t.Error("it shares an address, a credential or a namespace with its source")
 	}
-	s.CallNamed(t, "PutSecrets", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", a.ID),
-		functiontest.RawBody(`{"secrets":{"OPENAI_API_KEY":"another"}}`)).Want(t, http.StatusAccepted, "")
-	shown := s.CallNamed(t, "GetAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", a.ID))
+	callAgent(t, s.Backend, a.ID, "PutSecrets", functiontest.RawBody(`{"secrets":{"OPENAI_API_KEY":"another"}}`)).
+		Want(t, http.StatusAccepted, "")
+	shown := callAgent(t, s.Backend, a.ID, "GetAgent")
 	if got := shown.JSON["unset_secrets"]; !reflect.DeepEqual(got, []any{}) {
 		t.Errorf("once the secret is set, it lacks %v", got)
 	}
@@ -162,7 +161,7 @@ func TestClone_RepeatNeedsNoSnapshot(t *testing.T) {
 	id := s.take(t)
 	options := []functiontest.Option{functiontest.Header("Idempotency-Key", "k"), functiontest.WithGuard(s.Guard)}
 	before := s.Documents(t)
-	dry := s.clone(t, id, "", functiontest.Query(url.Values{"dry_run": {"true"}})).Want(t, http.StatusOK, "")
+	dry := s.clone(t, id, "", dryRun()).Want(t, http.StatusOK, "")
 	shown, _ := dry.JSON["agent"].(map[string]any)
 	if !reflect.DeepEqual(s.Documents(t), before) || shown["clone_of"] == nil {
 		t.Errorf("a rehearsal answers %s, and must write nothing", dry.Body)

@@ -3,7 +3,6 @@ package agents_test
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"slices"
 	"testing"
 	"time"
@@ -17,19 +16,10 @@ import (
 	"agents.example/controlplane/shared/handoff"
 )
 
-// deleteAgent requests the deletion of an agent of org-1.
-func deleteAgent(
-	t *testing.T, b *backendtest.Backend, id string, options ...functiontest.Option,
-) functiontest.Response {
-	t.Helper()
-	of := []functiontest.Option{functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id)}
-	return b.CallNamed(t, "DeleteAgent", append(of, options...)...)
-}
-
 // getDeletion calls the route of a deletion.
 func getDeletion(t *testing.T, b *backendtest.Backend, id string, as functiontest.Option) functiontest.Response {
 	t.Helper()
-	return b.CallNamed(t, "GetDeletion", as, functiontest.Path("agent_id", id))
+	return callAgent(t, b, id, "GetDeletion", as)
 }
 
 // readDeletion reads a deletion as an admin of org-1.
@@ -52,14 +42,15 @@ func TestDelete_LocatesTheDeletion(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	id, key := b.RunningAgent(t, "org-1", nil).ID, functiontest.Header("Idempotency-Key", uuid.NewString())
-	rehearsed := deleteAgent(t, b, id, functiontest.Query(url.Values{"dry_run": {"true"}})).Want(t, http.StatusOK, "")
+	rehearsed := callAgent(t, b, id, "DeleteAgent", dryRun()).Want(t, http.StatusOK, "")
 	if got, exists := rehearsed.Header["Location"]; exists {
 		t.Errorf("a rehearsal has the Location %q, want none, because no deletion has begun", got)
 	}
 	getDeletion(t, b, id, functiontest.AsAdmin("org-1")).Want(t, http.StatusNotFound, "deletion_not_found")
 	for name, res := range map[string]functiontest.Response{
-		"first": deleteAgent(t, b, id, key), "repeated with its key": deleteAgent(t, b, id, key),
-		"repeated": deleteAgent(t, b, id),
+		"first":                 callAgent(t, b, id, "DeleteAgent", key),
+		"repeated with its key": callAgent(t, b, id, "DeleteAgent", key),
+		"repeated":              callAgent(t, b, id, "DeleteAgent"),
 	} {
 		res.Want(t, http.StatusAccepted, "")
 		if got, want := res.Header.Get("Location"), "/api/v1/deletions/"+id; got != want {
@@ -75,7 +66,7 @@ func TestDelete_KeepsWhoRequestedItFirst(t *testing.T) {
 	id := b.RunningAgent(t, "org-1", nil).ID
 	keyID, key := b.CreateKey(t, "org-1")
 	before := time.Now().Truncate(time.Microsecond) // as the store keeps times
-	deleteAgent(t, b, id, functiontest.WithToken(key)).Want(t, http.StatusAccepted, "")
+	callAgent(t, b, id, "DeleteAgent", functiontest.WithToken(key)).Want(t, http.StatusAccepted, "")
 	first := readDeletion(t, b, id)
 	if first.RequestedBy == nil || *first.RequestedBy != keyID {
 		t.Errorf("requested_by = %v, want the key %s", first.RequestedBy, keyID)
@@ -83,7 +74,7 @@ func TestDelete_KeepsWhoRequestedItFirst(t *testing.T) {
 	if first.RequestedAt == nil || first.RequestedAt.Before(before) || first.RequestedAt.After(time.Now()) {
 		t.Errorf("requested_at = %v, want the time of the call, %v", first.RequestedAt, before)
 	}
-	deleteAgent(t, b, id).Want(t, http.StatusAccepted, "")
+	callAgent(t, b, id, "DeleteAgent").Want(t, http.StatusAccepted, "")
 	if diff := cmp.Diff(first, readDeletion(t, b, id)); diff != "" {
 		t.Errorf("a second DELETE changed the deletion (-before +after):\n%s", diff)
 	}
@@ -93,7 +84,7 @@ func TestDeletion_IsSignedOnceEverythingIsGone(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	id := b.RunningAgent(t, "org-1", map[string]string{"API_KEY": "a secret"}).ID
-	deleteAgent(t, b, id).Want(t, http.StatusAccepted, "")
+	callAgent(t, b, id, "DeleteAgent").Want(t, http.StatusAccepted, "")
 	d := readDeletion(t, b, id)
 	if d.Status != agent.DeletionRuns || d.Receipt != nil || d.CompletedAt != nil {
 		t.Errorf("during the deletion: %+v, want no receipt", d)
@@ -133,7 +124,7 @@ func TestDeletion_IsOnlyForAdminsOfTheOrganization(t *testing.T) {
 	id := b.RunningAgent(t, "org-1", nil).ID
 	_, memberKey := b.CreateMemberKey(t, "org-1")
 	_, strangerKey := b.CreateKey(t, "org-2")
-	deleteAgent(t, b, id).Want(t, http.StatusAccepted, "")
+	callAgent(t, b, id, "DeleteAgent").Want(t, http.StatusAccepted, "")
 	for _, when := range []string{"during the deletion", "after it"} {
 		for _, c := range []struct {
 			as     functiontest.Option
@@ -165,7 +156,7 @@ func TestDeletion_HasNoReceiptWithoutAKey(t *testing.T) {
 	b := backendtest.New(t)
 	b.Handoff = nil
 	id := b.RunningAgent(t, "org-1", nil).ID
-	deleteAgent(t, b, id).Want(t, http.StatusAccepted, "")
+	callAgent(t, b, id, "DeleteAgent").Want(t, http.StatusAccepted, "")
 	b.Reconcile(t, id)
 	if d := readDeletion(t, b, id); d.Status != agent.DeletionDone || !d.AllGone() || d.Receipt != nil {
 		t.Errorf("deletion = %+v, want everything gone and no receipt", d)

@@ -19,7 +19,7 @@ import (
 func diagnose(t *testing.T, b *backendtest.Backend, id string, as functiontest.Option) diagnosis.View {
 	t.Helper()
 	var v diagnosis.View
-	b.CallNamed(t, "DiagnoseAgent", as, functiontest.Path("agent_id", id)).Want(t, http.StatusOK, "").Decode(t, &v)
+	callAgent(t, b, id, "DiagnoseAgent", as).Want(t, http.StatusOK, "").Decode(t, &v)
 	return v
 }
 

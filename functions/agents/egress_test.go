@@ -3,7 +3,6 @@ package agents_test
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -18,24 +17,18 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
+// egressOf is what an agent may reach, by an answer.
+func egressOf(t *testing.T, res functiontest.Response) agent.EgressView {
+	t.Helper()
+	return fieldOf[agent.EgressView](t, res, "egress")
+}
+
 // newRestricted creates an agent that may reach a.example, in an organization with room for more.
 func newRestricted(t *testing.T, b *backendtest.Backend) string {
 	t.Helper()
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	return b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"), functiontest.RawBody(
-		`{"name":"a","resource_plan":"hobby","egress":{"mode":"allow_list","allow":["a.example"]}}`)).
+	return createAgent(t, b, `,"egress":{"mode":"allow_list","allow":["a.example"]}`).
 		Want(t, http.StatusCreated, "").Text("id")
-}
-
-// egressOf is what an agent may reach, by an answer.
-func egressOf(t *testing.T, res functiontest.Response) agent.EgressView {
-	t.Helper()
-	var v struct{ Egress *agent.EgressView }
-	res.Decode(t, &v)
-	if v.Egress == nil {
-		t.Fatalf("answer %s, want egress", res.Body)
-	}
-	return *v.Egress
 }
 
 // TestAgents_HaveEgress: a creation decides what an agent may reach, or else its organization.
@@ -44,8 +37,7 @@ func TestAgents_HaveEgress(t *testing.T) {
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
 	create := func(egress string) agent.EgressView {
-		return egressOf(t, b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
-			functiontest.RawBody(`{"name":"a","resource_plan":"hobby"`+egress+`}`)).Want(t, http.StatusCreated, ""))
+		return egressOf(t, createAgent(t, b, egress).Want(t, http.StatusCreated, ""))
 	}
 	open := agent.EgressView{Mode: egress.Open, Allow: []string{}, Deny: []string{}}
 	byDefault := agent.EgressView{Mode: egress.AllowList, Allow: []string{"b.example"}, Deny: []string{}}
@@ -122,8 +114,7 @@ func TestEgress_RefusesWhatIsNoName(t *testing.T) {
 	} {
 		for route, res := range map[string]functiontest.Response{
 			"UpdateAgent": patchAgent(t, b, id, `{"egress":`+row.egress+`}`),
-			"CreateAgent": b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
-				functiontest.RawBody(`{"name":"a","resource_plan":"hobby","egress":`+row.egress+`}`)),
+			"CreateAgent": createAgent(t, b, `,"egress":`+row.egress),
 			"UpdateCurrentOrganization": b.CallNamed(t, "UpdateCurrentOrganization", functiontest.AsAdmin("org-1"),
 				functiontest.RawBody(`{"egress":`+row.egress+`}`)),
 		} {
@@ -139,8 +130,7 @@ func TestEgress_RefusesWhatIsNoName(t *testing.T) {
 func allow(t *testing.T, b *backendtest.Backend, id, body string, options ...functiontest.Option,
 ) functiontest.Response {
 	t.Helper()
-	return b.CallNamed(t, "AllowEgressHosts", append(options, functiontest.AsAdmin("org-1"),
-		functiontest.Path("agent_id", id), functiontest.RawBody(body))...)
+	return callAgent(t, b, id, "AllowEgressHosts", append(options, functiontest.RawBody(body))...)
 }
 
 func TestAllowEgressHosts_AddsToTheList(t *testing.T) {
@@ -148,7 +138,7 @@ func TestAllowEgressHosts_AddsToTheList(t *testing.T) {
 	b := backendtest.New(t)
 	id := newRestricted(t, b)
 	patchAgent(t, b, id, `{"egress":{"deny":["b.example"]}}`).Want(t, http.StatusOK, "")
-	dry := allow(t, b, id, `{"hosts":["b.example"]}`, functiontest.Query(url.Values{"dry_run": {"true"}})).
+	dry := allow(t, b, id, `{"hosts":["b.example"]}`, dryRun()).
 		Want(t, http.StatusOK, "")
 	if !strings.Contains(string(dry.Body), `"restarts":false`) || len(b.Agent(t, id).Egress.Allow) != 1 {
 		t.Errorf("a rehearsal answers %s, want no restart and no change", dry.Body)
@@ -183,7 +173,7 @@ func TestSecrets_StayOutsideTheAgent(t *testing.T) {
 	b.SetPlan(t, "org-1", plan.Enterprise)
 	id := b.RunningAgent(t, "org-1", nil).ID
 	put := func() functiontest.Response {
-		return b.CallNamed(t, "PutSecrets", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
+		return callAgent(t, b, id, "PutSecrets",
 			functiontest.RawBody(`{"secrets":{"KEY":"v"},"inject":{"KEY":{"hosts":["B.example","a.example"]}}}`))
 	}
 	put().Want(t, http.StatusConflict, "egress_open")
@@ -199,15 +189,14 @@ func TestSecrets_StayOutsideTheAgent(t *testing.T) {
 	if diff := cmp.Diff(want, listed(t, b, id)[0].Inject); diff != "" {
 		t.Errorf("the secret is added (-want +got):\n%s", diff)
 	}
-	view := b.CallNamed(t, "GetAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id))
+	view := callAgent(t, b, id, "GetAgent")
 	if !strings.Contains(string(view.Body), `"env_vars":{"KEY":"gsm"}`) {
 		t.Errorf("the agent has no variable with the placeholder: %s", view.Body)
 	}
 	patchAgent(t, b, id, `{"env_vars":{"KEY":"gsm"}}`).Want(t, http.StatusOK, "")
 	patchAgent(t, b, id, `{"env_vars":{"KEY":"x"}}`).Want(t, http.StatusUnprocessableEntity, "validation_error")
 	patchAgent(t, b, id, `{"egress":{"mode":"open"}}`).Want(t, http.StatusConflict, "secrets_brokered")
-	b.CallNamed(t, "DeleteSecret", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
-		functiontest.Path("key", "KEY")).Want(t, http.StatusAccepted, "")
+	callAgent(t, b, id, "DeleteSecret", functiontest.Path("key", "KEY")).Want(t, http.StatusAccepted, "")
 	b.Reconcile(t, id)
 	if left := listed(t, b, id); len(left) != 0 {
 		t.Errorf("secrets after the deletion: %+v", left)
@@ -218,7 +207,6 @@ func TestSecrets_StayOutsideTheAgent(t *testing.T) {
 // listed are an agent's secrets.
 func listed(t *testing.T, b *backendtest.Backend, id string) (all []secret.Summary) {
 	t.Helper()
-	b.CallNamed(t, "ListSecrets", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id)).
-		Want(t, http.StatusOK, "").Decode(t, &all)
+	callAgent(t, b, id, "ListSecrets").Want(t, http.StatusOK, "").Decode(t, &all)
 	return all
 }

@@ -2,7 +2,6 @@ package agents_test
 
 import (
 	"net/http"
-	"net/url"
 	"testing"
 	"time"
 
@@ -35,7 +34,7 @@ func TestEgressLog_ShowsWhatWasReachedAndRefused(t *testing.T) {
 	id := newRestricted(t, b)
 	at := reportEgress(t, b, id)
 	list := func(as functiontest.Option) functiontest.Response {
-		return b.CallNamed(t, "ListEgressLog", as, functiontest.Path("agent_id", id))
+		return callAgent(t, b, id, "ListEgressLog", as)
 	}
 	var got egresslog.View
 	list(functiontest.AsAdmin("org-1")).Want(t, http.StatusOK, "").Decode(t, &got)
@@ -48,8 +47,7 @@ func TestEgressLog_ShowsWhatWasReachedAndRefused(t *testing.T) {
 	}
 	list(functiontest.AsMember("org-1")).Want(t, http.StatusForbidden, "role_required")
 	list(functiontest.AsAdmin("org-2")).Want(t, http.StatusNotFound, "agent_not_found")
-	b.CallNamed(t, "AllowEgressHosts", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
-		functiontest.RawBody(`{"hosts":["b.example"]}`)).Want(t, http.StatusOK, "")
+	allow(t, b, id, `{"hosts":["b.example"]}`).Want(t, http.StatusOK, "")
 	list(functiontest.AsAdmin("org-1")).Want(t, http.StatusOK, "").Decode(t, &got)
 	if !got.Items[0].Allowed {
 		t.Error("a host that was allowed since it was refused is shown as not allowed")
@@ -73,9 +71,7 @@ func TestUpdate_RehearsesWhichHostsAreLost(t *testing.T) {
 		"another change": {body: `{"name":"b"}`, want: none},
 	} {
 		var got rehearsal.View
-		b.CallNamed(t, "UpdateAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
-			functiontest.Query(url.Values{"dry_run": {"true"}}), functiontest.RawBody(row.body)).
-			Want(t, http.StatusOK, "").Decode(t, &got)
+		patchAgent(t, b, id, row.body, dryRun()).Want(t, http.StatusOK, "").Decode(t, &got)
 		if diff := cmp.Diff(row.want, got.Would.LosesHosts); diff != "" {
 			t.Errorf("%s: loses (-want +got):\n%s", name, diff)
 		}
@@ -94,8 +90,7 @@ func TestDiagnosis_NamesHostsThatWereRefused(t *testing.T) {
 	if diff := cmp.Diff([]string{"egress_refused"}, codes); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)
 	}
-	b.CallNamed(t, "AllowEgressHosts", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
-		functiontest.RawBody(`{"hosts":["b.example"]}`)).Want(t, http.StatusOK, "")
+	allow(t, b, id, `{"hosts":["b.example"]}`).Want(t, http.StatusOK, "")
 	if v := diagnose(t, b, id, functiontest.AsAdmin("org-1")); len(v.Causes) != 0 {
 		t.Errorf("causes %+v of an agent whose host was allowed, want none", v.Causes)
 	}

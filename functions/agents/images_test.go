@@ -14,31 +14,17 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
+// imageOf is the image of an agent in an answer.
+func imageOf(t *testing.T, res functiontest.Response) agent.ImageView {
+	t.Helper()
+	return fieldOf[agent.ImageView](t, res, "image")
+}
+
 // createWith creates an agent of org-1 with an image.
 func createWith(t *testing.T, b *backendtest.Backend, p plan.ID, selection string) functiontest.Response {
 	t.Helper()
 	return b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
 		functiontest.Body(map[string]any{"name": "a", "resource_plan": p, "image": selection}))
-}
-
-func patchAgent(t *testing.T, b *backendtest.Backend, id, body string) functiontest.Response {
-	t.Helper()
-	return b.CallNamed(t, "UpdateAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
-		functiontest.RawBody(body))
-}
-
-// imageOf is the image of an agent in an answer.
-func imageOf(t *testing.T, res functiontest.Response) agent.ImageView {
-	t.Helper()
-	var v struct {
-		ID    string           `json:"id"`
-		Image *agent.ImageView `json:"image"`
-	}
-	res.Decode(t, &v)
-	if v.Image == nil {
-		t.Fatalf("the agent has no image: %s", res.Body)
-	}
-	return *v.Image
 }
 
 func TestListImages_ShowsWhatClientsMayChoose(t *testing.T) {
@@ -264,7 +250,7 @@ func TestUpdate_KeepsACustomImagePinnedInItsSandbox(t *testing.T) {
 	).Want(t, http.StatusCreated, "").
 		Text("id")
 	patchAgent(t, b, id, `{"image_policy":"auto"}`).Want(t, http.StatusConflict, "custom_image_pinned")
-	b.CallNamed(t, "MigrateAgentSandbox", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
+	callAgent(t, b, id, "MigrateAgentSandbox",
 		functiontest.RawBody(`{"enabled":false}`)).Want(t, http.StatusConflict, "sandbox_required")
 	moved := patchAgent(t, b, id, `{"image":"custom.test/own@`+backendtest.Digest("d")+`"}`).Want(t, http.StatusOK, "")
 	if got := imageOf(t, moved); *got.Digest != backendtest.Digest("d") || got.Policy != image.Pinned {
@@ -350,11 +336,7 @@ func TestRehearsal_ShowsTheImage(t *testing.T) {
 	b.SetPlan(t, "org-1", plan.Enterprise)
 	b.PutImages(t)
 	id := createWith(t, b, plan.Startup, "assistant@1").Want(t, http.StatusCreated, "").Text("id")
-	dry := functiontest.Query(url.Values{"dry_run": {"true"}})
-	update := func(body string) functiontest.Response {
-		return b.CallNamed(t, "UpdateAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
-			functiontest.RawBody(body), dry)
-	}
+	update := func(body string) functiontest.Response { return patchAgent(t, b, id, body, dryRun()) }
 	would := update(`{"image":"assistant"}`).Want(t, http.StatusOK, "")
 	if !strings.Contains(string(would.Body), `"image":{"id":"assistant","version":"2"`) {
 		t.Errorf("a rehearsed update = %s, want version 2", would.Body)

@@ -83,8 +83,7 @@ func TestMetrics_SayForHowLongTheAgentWasAwake(t *testing.T) {
 		a.Sleep = agent.SleepPolicy{AfterSeconds: 300}
 		a.Awake = agent.AwakeLog{Last: now.Unix()/86400 - 1, Seconds: []int{7, 4200}, Since: now}
 	})
-	b.CallNamed(t, "SleepAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", a.ID)).
-		Want(t, http.StatusOK, "")
+	callAgent(t, b, a.ID, "SleepAgent").Want(t, http.StatusOK, "")
 	var got struct {
 		Awake []agent.AwakeDay `json:"awake"`
 	}

@@ -3,7 +3,6 @@ package agents_test
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -16,21 +15,14 @@ import (
 // publicPathsOf are the public paths in an answer.
 func publicPathsOf(t *testing.T, res functiontest.Response) []string {
 	t.Helper()
-	var v struct {
-		PublicPaths []string `json:"public_paths"`
-	}
-	if err := json.Unmarshal(res.Body, &v); err != nil || v.PublicPaths == nil {
-		t.Fatalf("answer %s: %v, want a list", res.Body, err)
-	}
-	return v.PublicPaths
+	return fieldOf[[]string](t, res, "public_paths")
 }
 
 func TestAgents_HavePublicPaths(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	created := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
-		functiontest.RawBody(`{"name":"a","resource_plan":"hobby","public_paths":["/telegram","/hooks/","/hooks/"]}`)).
+	created := createAgent(t, b, `,"public_paths":["/telegram","/hooks/","/hooks/"]`).
 		Want(t, http.StatusCreated, "")
 	id := created.Text("id")
 	want := []string{"/hooks/", "/telegram"}
@@ -40,9 +32,7 @@ func TestAgents_HavePublicPaths(t *testing.T) {
 	if got := publicPathsOf(t, patchAgent(t, b, id, `{"name":"b"}`).Want(t, http.StatusOK, "")); !slices.Equal(got, want) {
 		t.Errorf("after another change: %q, want %q", got, want)
 	}
-	dry := b.CallNamed(t, "UpdateAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
-		functiontest.RawBody(`{"public_paths":[]}`), functiontest.Query(url.Values{"dry_run": {"true"}})).
-		Want(t, http.StatusOK, "")
+	dry := patchAgent(t, b, id, `{"public_paths":[]}`, dryRun()).Want(t, http.StatusOK, "")
 	if !strings.Contains(string(dry.Body), `"public_paths"`) || len(b.Agent(t, id).PublicPaths) != 2 {
 		t.Errorf("a rehearsal answered %s and left %q, want the change and both paths", dry.Body,
 			b.Agent(t, id).PublicPaths)
@@ -56,8 +46,7 @@ func TestAgents_RefusePublicPaths(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	id := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
-		functiontest.RawBody(`{"name":"a","resource_plan":"hobby"}`)).Want(t, http.StatusCreated, "").Text("id")
+	id := createAgent(t, b, "").Want(t, http.StatusCreated, "").Text("id")
 	tooMany, err := json.Marshal(slices.Repeat([]string{"/x"}, 21))
 	must(t, err)
 	for name, row := range map[string]struct{ paths, want string }{
@@ -82,8 +71,7 @@ func TestAgents_RefusePublicPaths(t *testing.T) {
 	} {
 		for _, res := range []functiontest.Response{
 			patchAgent(t, b, id, `{"public_paths":`+row.paths+`}`),
-			b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
-				functiontest.RawBody(`{"name":"a","resource_plan":"hobby","public_paths":`+row.paths+`}`)),
+			createAgent(t, b, `,"public_paths":`+row.paths),
 		} {
 			res.Want(t, http.StatusUnprocessableEntity, "validation_error")
 			if !strings.Contains(string(res.Body), row.want) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -19,19 +18,12 @@ import (
 // schedulesOf are the schedules in an answer.
 func schedulesOf(t *testing.T, res functiontest.Response) []agent.ScheduleView {
 	t.Helper()
-	var v struct {
-		Schedules []agent.ScheduleView `json:"schedules"`
-	}
-	if err := json.Unmarshal(res.Body, &v); err != nil || v.Schedules == nil {
-		t.Fatalf("answer %s: %v, want a list", res.Body, err)
-	}
-	return v.Schedules
+	return fieldOf[[]agent.ScheduleView](t, res, "schedules")
 }
 
 func createScheduled(t *testing.T, b *backendtest.Backend, schedules string) functiontest.Response {
 	t.Helper()
-	return b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
-		functiontest.RawBody(`{"name":"a","resource_plan":"hobby","schedules":`+schedules+`}`))
+	return createAgent(t, b, `,"schedules":`+schedules)
 }
 
 func TestAgents_HaveSchedules(t *testing.T) {
@@ -47,8 +39,7 @@ func TestAgents_HaveSchedules(t *testing.T) {
 		got[0].NextAt != nil || got[1].Missed != "run_once" || got[1].NextAt == nil || *got[1].Body != `{"p":1}` {
 		t.Errorf("created with %+v", got)
 	}
-	member := b.CallNamed(t, "GetAgent", functiontest.AsMember("org-1"), functiontest.Path("agent_id", id)).
-		Want(t, http.StatusOK, "")
+	member := callAgent(t, b, id, "GetAgent", functiontest.AsMember("org-1")).Want(t, http.StatusOK, "")
 	if shown := schedulesOf(t, member); len(shown) != 2 || shown[1].Body != nil || strings.Contains(string(member.Body), `"p"`) {
 		t.Errorf("a member sees %+v", shown)
 	}
@@ -133,7 +124,7 @@ func TestWakeAgentAt_IsRefusedIfSchedulesDoNotWake(t *testing.T) {
 			functiontest.Path("agent_id", a.ID), functiontest.RawBody(body))...)
 	}
 	at := `{"at":"` + soon.Add(time.Hour).Format(time.RFC3339) + `"}`
-	call(at, functiontest.Query(url.Values{"dry_run": {"true"}})).Want(t, http.StatusConflict, "wake_disabled")
+	call(at, dryRun()).Want(t, http.StatusConflict, "wake_disabled")
 	refused := call(at).Want(t, http.StatusConflict, "wake_disabled")
 	if got := b.Agent(t, a.ID).WakeAt; !got.Equal(soon) || !strings.Contains(string(refused.Body), "sleep.wake_on") {
 		t.Errorf("the agent is woken at %v, and the answer is %s", got, refused.Body)
@@ -159,8 +150,7 @@ func TestWakeAgentAt_IsForgottenIfSchedulesNoLongerWake(t *testing.T) {
 		{body: `{"sleep":{"after_seconds":null}}`, wantKnown: true}, // it is awake then
 		{body: `{"sleep":{"after_seconds":600,"wake_on":["request"]}}`},
 	} {
-		b.CallNamed(t, "UpdateAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", a.ID),
-			functiontest.RawBody(row.body)).Want(t, http.StatusOK, "")
+		patchAgent(t, b, a.ID, row.body).Want(t, http.StatusOK, "")
 		if known := !b.Agent(t, a.ID).WakeAt.IsZero(); known != row.wantKnown {
 			t.Errorf("after %s, the agent has a time: %t, want %t", row.body, known, row.wantKnown)
 		}
@@ -173,8 +163,7 @@ func TestWakeAgentAt_SetsOneTime(t *testing.T) {
 	b.SetPlan(t, "org-1", plan.Enterprise)
 	id := createScheduled(t, b, `[]`).Want(t, http.StatusCreated, "").Text("id")
 	call := func(at string) functiontest.Response {
-		return b.CallNamed(t, "WakeAgentAt", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
-			functiontest.RawBody(`{"at":`+at+`}`))
+		return callAgent(t, b, id, "WakeAgentAt", functiontest.RawBody(`{"at":`+at+`}`))
 	}
 	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	if got := call(`"`+soon.Format(time.RFC3339)+`"`).Want(t, http.StatusOK, "").Text("wake_at"); got != soon.Format(time.RFC3339) {

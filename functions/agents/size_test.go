@@ -1,9 +1,7 @@
 package agents_test
 
 import (
-	"encoding/json"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -13,20 +11,10 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// update sends a PATCH of an agent.
-func update(
-	t *testing.T, b *backendtest.Backend, id, body string, options ...functiontest.Option,
-) functiontest.Response {
-	t.Helper()
-	return b.CallNamed(t, "UpdateAgent", append([]functiontest.Option{
-		functiontest.AsAdmin("org"), functiontest.Path("agent_id", id), functiontest.Body(json.RawMessage(body)),
-	}, options...)...)
-}
-
 // usage reads what the organization takes up.
 func usage(t *testing.T, b *backendtest.Backend) map[string]any {
 	t.Helper()
-	found, _ := b.CallNamed(t, "GetCurrentOrganization", functiontest.AsAdmin("org")).
+	found, _ := b.CallNamed(t, "GetCurrentOrganization", functiontest.AsAdmin(org)).
 		Want(t, http.StatusOK, "").JSON["usage"].(map[string]any)
 	return found
 }
@@ -34,9 +22,9 @@ func usage(t *testing.T, b *backendtest.Backend) map[string]any {
 func TestUpdateAgent_ChangesTheSize(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
-	b.SetPlan(t, "org", plan.Startup)
-	id := b.RunningAgent(t, "org", nil).ID
-	res := update(t, b, id, `{"resource_plan": "startup", "name": "larger"}`).Want(t, http.StatusOK, "")
+	b.SetPlan(t, org, plan.Startup)
+	id := b.RunningAgent(t, org, nil).ID
+	res := patchAgent(t, b, id, `{"resource_plan": "startup", "name": "larger"}`).Want(t, http.StatusOK, "")
 	if res.JSON["resource_plan"] != "startup" || res.JSON["dashboard_warming"] != true || res.JSON["name"] != "larger" {
 		t.Errorf("the answer is %s, want the plan startup and dashboard_warming", res.Body)
 	}
@@ -48,12 +36,12 @@ func TestUpdateAgent_ChangesTheSize(t *testing.T) {
 		t.Errorf("the agent is %s on %s, generation %d of %d; want running on startup", a.Status, a.Plan,
 			a.ObservedGeneration, a.Generation)
 	}
-	update(t, b, id, `{"resource_plan": "starter"}`).Want(t, http.StatusConflict, "storage_cannot_shrink")
-	update(t, b, id, `{"resource_plan": "pro"}`).Want(t, http.StatusPaymentRequired, "plan_capacity_exceeded")
-	update(t, b, id, `{"resource_plan": "golden"}`).Want(t, http.StatusUnprocessableEntity, "validation_error")
+	patchAgent(t, b, id, `{"resource_plan": "starter"}`).Want(t, http.StatusConflict, "storage_cannot_shrink")
+	patchAgent(t, b, id, `{"resource_plan": "pro"}`).Want(t, http.StatusPaymentRequired, "plan_capacity_exceeded")
+	patchAgent(t, b, id, `{"resource_plan": "golden"}`).Want(t, http.StatusUnprocessableEntity, "validation_error")
 
-	b.SetPlan(t, "org", plan.Enterprise)
-	log := b.CallNamed(t, "ListAuditLog", functiontest.AsAdmin("org")).Want(t, http.StatusOK, "")
+	b.SetPlan(t, org, plan.Enterprise)
+	log := b.CallNamed(t, "ListAuditLog", functiontest.AsAdmin(org)).Want(t, http.StatusOK, "")
 	if want := `{"field":"resource_plan","old":"hobby","new":"startup"}`; !strings.Contains(string(log.Body), want) {
 		t.Errorf("the audit log is %s, want the change %s", log.Body, want)
 	}
@@ -62,10 +50,9 @@ func TestUpdateAgent_ChangesTheSize(t *testing.T) {
 func TestUpdateAgent_RehearsesASize(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
-	b.SetPlan(t, "org", plan.Startup)
-	id := b.RunningAgent(t, "org", nil).ID
-	dry := functiontest.Query(url.Values{"dry_run": {"true"}})
-	res := update(t, b, id, `{"resource_plan": "startup"}`, dry).Want(t, http.StatusOK, "")
+	b.SetPlan(t, org, plan.Startup)
+	id := b.RunningAgent(t, org, nil).ID
+	res := patchAgent(t, b, id, `{"resource_plan": "startup"}`, dryRun()).Want(t, http.StatusOK, "")
 	would, _ := res.JSON["would"].(map[string]any)
 	before, _ := would["usage_before"].(map[string]any)
 	after, _ := would["usage_after"].(map[string]any)
@@ -87,9 +74,9 @@ func TestUpdateAgent_RehearsesASize(t *testing.T) {
 	if got := b.Agent(t, id).Plan; got != plan.Hobby {
 		t.Errorf("the rehearsal moved the agent to %s", got)
 	}
-	update(t, b, id, `{"resource_plan": "pro"}`, dry).Want(t, http.StatusPaymentRequired, "plan_capacity_exceeded")
-	b.SetPlan(t, "org", plan.Enterprise)
-	res = update(t, b, id, `{"resource_plan": "startup"}`, dry).Want(t, http.StatusOK, "")
+	patchAgent(t, b, id, `{"resource_plan": "pro"}`, dryRun()).Want(t, http.StatusPaymentRequired, "plan_capacity_exceeded")
+	b.SetPlan(t, org, plan.Enterprise)
+	res = patchAgent(t, b, id, `{"resource_plan": "startup"}`, dryRun()).Want(t, http.StatusOK, "")
 	would, _ = res.JSON["would"].(map[string]any)
 	for _, price := range []string{"monthly_price_before_usd", "monthly_price_after_usd", "monthly_price_change_usd"} {
 		if value, ok := would[price]; !ok || value != nil {

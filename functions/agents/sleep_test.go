@@ -17,18 +17,6 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// sleepOf is the policy in an answer, as JSON.
-func sleepOf(t *testing.T, res functiontest.Response) string {
-	t.Helper()
-	var v struct {
-		Sleep json.RawMessage `json:"sleep"`
-	}
-	if err := json.Unmarshal(res.Body, &v); err != nil {
-		t.Fatalf("answer %s: %v", res.Body, err)
-	}
-	return string(v.Sleep)
-}
-
 func TestAgents_HavePoliciesOfSleep(t *testing.T) {
 	t.Parallel()
 	const both = `"wake_on":["request","schedule"]}`
@@ -67,11 +55,11 @@ func TestAgents_HavePoliciesOfSleep(t *testing.T) {
 			b.SetPlan(t, "org-1", plan.Enterprise)
 			created := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
 				functiontest.RawBody(`{"name":"a",`+row.create+`}`)).Want(t, http.StatusCreated, "")
-			if got := sleepOf(t, created); got != row.created {
+			if got := string(fieldOf[json.RawMessage](t, created, "sleep")); got != row.created {
 				t.Errorf("created with %s, want %s", got, row.created)
 			}
 			patched := patchAgent(t, b, created.Text("id"), row.patch).Want(t, http.StatusOK, "")
-			if got := sleepOf(t, patched); got != row.patched {
+			if got := string(fieldOf[json.RawMessage](t, patched, "sleep")); got != row.patched {
 				t.Errorf("patched to %s, want %s", got, row.patched)
 			}
 		})
@@ -86,8 +74,7 @@ func TestAgents_RefusePoliciesOfSleep(t *testing.T) {
 		"too soon": `{"after_seconds":299}`, "too late": `{"after_seconds":604801}`, "a fraction": `{"after_seconds":300.5}`,
 		"a text": `{"after_seconds":"1h"}`, "an unknown waker": `{"wake_on":["email"]}`,
 	} {
-		res := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
-			functiontest.RawBody(`{"name":"a","resource_plan":"hobby","sleep":`+sleep+`}`))
+		res := createAgent(t, b, `,"sleep":`+sleep)
 		if res.Status != http.StatusUnprocessableEntity || res.Code() != "validation_error" {
 			t.Errorf("%s: answer %d %s", name, res.Status, res.Body)
 		}
@@ -115,17 +102,16 @@ func TestSleep_OfTheAgentItself(t *testing.T) {
 	a := drowsyAgent(t, b)
 	other := b.RunningAgent(t, "org-2", nil)
 	sleep := func(id, key, door string) functiontest.Response {
-		return b.CallNamed(t, "SleepAgent", functiontest.WithToken(key), functiontest.Path("agent_id", id),
-			functiontest.Header(doorHeader, door))
+		return callAgent(t, b, id, "SleepAgent", functiontest.WithToken(key), functiontest.Header(doorHeader, door))
 	}
 	sleep(a.ID, ownKey+"x", "door").Want(t, http.StatusUnauthorized, "invalid_token")
 	sleep(other.ID, ownKey, "door").Want(t, http.StatusUnauthorized, "invalid_token")
 	for _, route := range []string{"GetAgent", "StopAgent", "UpdateAgent", "RevealCredentials", "DeleteAgent"} {
-		b.CallNamed(t, route, functiontest.WithToken(ownKey), functiontest.Path("agent_id", a.ID)).
+		callAgent(t, b, a.ID, route, functiontest.WithToken(ownKey)).
 			Want(t, http.StatusUnauthorized, "invalid_token")
 	}
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
-	b.CallNamed(t, "WakeAgentAt", functiontest.WithToken(ownKey), functiontest.Path("agent_id", a.ID),
+	callAgent(t, b, a.ID, "WakeAgentAt", functiontest.WithToken(ownKey),
 		functiontest.RawBody(`{"at":"`+at.Format(time.RFC3339)+`"}`)).Want(t, http.StatusOK, "")
 	if got := b.Agent(t, a.ID).WakeAt; !got.Equal(at) {
 		t.Errorf("the agent is woken at %v, want %v", got, at)
@@ -136,8 +122,7 @@ func TestSleep_OfTheAgentItself(t *testing.T) {
 	}
 	sleep(a.ID, ownKey, "door").Want(t, http.StatusOK, "")
 	sleep(a.ID, ownKey, "another").Want(t, http.StatusConflict, "agent_in_use")
-	b.CallNamed(t, "DeleteAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", a.ID)).
-		Want(t, http.StatusAccepted, "")
+	callAgent(t, b, a.ID, "DeleteAgent").Want(t, http.StatusAccepted, "")
 	sleep(a.ID, ownKey, "door").Want(t, http.StatusUnauthorized, "invalid_token")
 }
 
@@ -149,8 +134,8 @@ func TestSleep_IsInTheAuditLog(t *testing.T) {
 	b.SetPlan(t, "org-1", plan.Enterprise)
 	a := drowsyAgent(t, b)
 	for range 3 {
-		b.CallNamed(t, "SleepAgent", functiontest.WithToken(ownKey), functiontest.Path("agent_id", a.ID),
-			functiontest.Header(doorHeader, "door")).Want(t, http.StatusOK, "")
+		callAgent(t, b, a.ID, "SleepAgent", functiontest.WithToken(ownKey), functiontest.Header(doorHeader, "door")).
+			Want(t, http.StatusOK, "")
 	}
 	var list []audit.View
 	res := b.CallNamed(t, "ListAuditLog", functiontest.AsAdmin("org-1")).Want(t, http.StatusOK, "")
@@ -169,7 +154,7 @@ func TestSleep_OfAClient(t *testing.T) {
 	never := b.RunningAgent(t, "org-1", nil)
 	b.UpdateAgent(t, never.ID, func(a *agent.Agent) { a.Sleep = agent.SleepPolicy{} })
 	call := func(route, id string) functiontest.Response {
-		return b.CallNamed(t, route, functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id))
+		return callAgent(t, b, id, route)
 	}
 	refused := call("SleepAgent", never.ID).Want(t, http.StatusConflict, "sleep_disabled")
 	if !strings.Contains(string(refused.Body), "sleep.after_seconds") {

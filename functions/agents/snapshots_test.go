@@ -32,11 +32,10 @@ func newSnapshotScene(t *testing.T, env map[string]string) *snapshotScene {
 // call calls a route about the agent as an admin.
 func (s *snapshotScene) call(t *testing.T, route, body string, more ...functiontest.Option) functiontest.Response {
 	t.Helper()
-	options := []functiontest.Option{functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", s.id)}
 	if body != "" {
-		options = append(options, functiontest.RawBody(body))
+		more = append(more, functiontest.RawBody(body))
 	}
-	return s.CallNamed(t, route, append(options, more...)...)
+	return callAgent(t, s.Backend, s.id, route, more...)
 }
 
 // take takes a snapshot that does not stop the agent, and returns its id once it is ready.
@@ -193,9 +192,9 @@ func TestRestore_ReplacesTheData(t *testing.T) {
 	s.call(t, "RestoreAgent", body, functiontest.Header("If-Match", `"another"`)).
 		Want(t, http.StatusPreconditionFailed, "version_mismatch")
 	other := s.RunningAgent(t, "org-1", nil).ID
-	s.CallNamed(t, "RestoreAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", other),
-		functiontest.RawBody(body)).Want(t, http.StatusNotFound, "snapshot_not_found")
-	rehearsal := s.call(t, "RestoreAgent", body, functiontest.Query(url.Values{"dry_run": {"true"}})).
+	callAgent(t, s.Backend, other, "RestoreAgent", functiontest.RawBody(body)).
+		Want(t, http.StatusNotFound, "snapshot_not_found")
+	rehearsal := s.call(t, "RestoreAgent", body, dryRun()).
 		Want(t, http.StatusOK, "")
 	would, _ := rehearsal.JSON["would"].(map[string]any)
 	if would["loses_data_since"] != s.get(t, id).Text("taken_at") || would["restarts"] != true ||
