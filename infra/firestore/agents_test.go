@@ -117,12 +117,9 @@ func TestChange_AnswersWithItsOwnCommit(t *testing.T) {
 			c := open(t, project, Options{})
 			x := newTenantFixture(t, c)
 			var committed agent.Agent
-			lossy := open(t, project, Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
-				ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-				opts ...grpc.CallOption,
-			) error {
-				err := invoke(ctx, method, req, reply, cc, opts...)
-				if !strings.HasSuffix(method, "/Commit") || committed.ID != "" {
+			lossy := open(t, project, Options{DialOptions: []grpc.DialOption{aroundCommits(func(commit func() error) error {
+				err := commit()
+				if committed.ID != "" {
 					return err
 				}
 				must(t, err)

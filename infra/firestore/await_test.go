@@ -36,11 +36,10 @@ type brokenListener struct {
 }
 
 func (b *brokenListener) options() Options {
-	return Options{DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(func(
-		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
-		opts ...grpc.CallOption,
+	return Options{DialOptions: []grpc.DialOption{aroundStreams(func(
+		method string, open openStream,
 	) (grpc.ClientStream, error) {
-		stream, err := open(ctx, desc, cc, method, opts...)
+		stream, err := open()
 		if err != nil || !strings.HasSuffix(method, "/Listen") {
 			return stream, err
 		}

@@ -40,11 +40,7 @@ func TestCallsPerOperation(t *testing.T) {
 	touch := func() { c.Keys().Touch(org.Ctx, key); c.Flush() }
 	lookUp := func() { must(t, errorOf(c.Images().Images(org.Ctx))) }
 	stopSpare := func() { _, err := w.Store.Change(org.Ctx, spare.ID, stop); must(t, err) }
-	for _, step := range []struct {
-		name string
-		do   func()
-		want string
-	}{
+	recorder.wantCalls(t, []callStep{
 		{name: "ping", do: func() { must(t, c.Ping(org.Ctx)) }, want: "read"},
 		{name: "create an agent", do: func() { a = org.Create(plan.Pro) }, want: "read commit"},
 		{name: "create another agent", do: func() { spare = org.Create(plan.Pro) }, want: "read commit"},
@@ -106,11 +102,7 @@ func TestCallsPerOperation(t *testing.T) {
 			must(t, errorOf(c.Images().Put(org.Ctx, imagetest.Full("assistant"))))
 		}, want: "commit"},
 		{name: "look up the changed images", do: lookUp, want: "query"},
-	} {
-		if got := recorder.during(step.do); got != step.want {
-			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)
-		}
-	}
+	})
 }
 
 func createOverLimit(t *testing.T, org agenttest.Tenant, store agent.Store) {

@@ -1,7 +1,6 @@
 package firestore
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -77,25 +76,19 @@ func TestRecount_IgnoresACountThatWasNotCommitted(t *testing.T) {
 	org.Create(plan.Pro)
 	created, failed := false, false
 	interceptors := []grpc.DialOption{
-		grpc.WithChainStreamInterceptor(func(
-			ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
-			opts ...grpc.CallOption,
-		) (grpc.ClientStream, error) {
+		aroundStreams(func(method string, open openStream) (grpc.ClientStream, error) {
 			if strings.HasSuffix(method, "/RunQuery") && !created {
 				created = true
 				org.Create(plan.Pro)
 			}
-			return open(ctx, desc, cc, method, opts...)
+			return open()
 		}),
-		grpc.WithChainUnaryInterceptor(func(
-			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-			opts ...grpc.CallOption,
-		) error {
-			if strings.HasSuffix(method, "/Commit") && !failed {
+		aroundCommits(func(commit func() error) error {
+			if !failed {
 				failed = true
 				return status.Error(codes.Unavailable, "injected fault")
 			}
-			return invoke(ctx, method, req, reply, cc, opts...)
+			return commit()
 		}),
 	}
 	drift, found, err := open(t, c.project(), Options{DialOptions: interceptors}).Counts().Recount(t.Context(), org.ID)

@@ -132,11 +132,7 @@ func TestDatabaseClock_CostsNoCall(t *testing.T) {
 	tell := func(c *Client) func() {
 		return func() { _, err := c.DatabaseNow(t.Context()); must(t, err) }
 	}
-	for _, step := range []struct {
-		name string
-		do   func()
-		want string
-	}{
+	recorder.wantCalls(t, []callStep{
 		{name: "list no events", want: "query", do: func() {
 			_, err := one.EventLog().List(t.Context(), x.org.ID, event.Filter{}, event.After(time.Now()), 10)
 			must(t, err)
@@ -147,26 +143,20 @@ func TestDatabaseClock_CostsNoCall(t *testing.T) {
 			must(t, err)
 		}},
 		{name: "the time after a read", do: tell(other)},
-	} {
-		if got := recorder.during(step.do); got != step.want {
-			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)
-		}
-	}
+	})
 }
 
 // A feed has what was committed since its first reader joined, however long its first call takes.
 func TestFeed_HasWhatIsCommittedWhileItBegins(t *testing.T) {
 	t.Parallel()
 	right, answer := open(t, "", Options{}), make(chan struct{})
-	slow := open(t, right.project(), Options{DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(func(
-		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
-		opts ...grpc.CallOption,
-	) (grpc.ClientStream, error) {
-		if method == firestorepb.Firestore_BatchGetDocuments_FullMethodName {
-			<-answer
-		}
-		return open(ctx, desc, cc, method, opts...)
-	})}})
+	slow := open(t, right.project(), Options{DialOptions: []grpc.DialOption{aroundStreams(
+		func(method string, open openStream) (grpc.ClientStream, error) {
+			if method == firestorepb.Firestore_BatchGetDocuments_FullMethodName {
+				<-answer
+			}
+			return open()
+		})}})
 	f := slow.feeds.join("o")
 	defer f.leave()
 	right.addRecord(t, "o", 1)

@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
@@ -38,21 +35,12 @@ func TestCreate_DecidesAgainAfterALostRace(t *testing.T) {
 	t.Parallel()
 	x := newEgressFixture(t)
 	must(t, errorOf(x.Images().Put(t.Context(), imagetest.Full("assistant"))))
-	change := sync.OnceFunc(func() {
+	late := open(t, x.project(), Options{DialOptions: beforeFirstCommit(func() {
 		must(t, x.Directory().Choose(t.Context(), x.org.ID, func(c *organization.Choices) error {
 			c.Egress = egress.Rules{Mode: egress.AllowList}
 			return nil
 		}))
-	})
-	late := open(t, x.project(), Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
-		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
-		if strings.HasSuffix(method, "/Commit") {
-			change()
-		}
-		return invoke(ctx, method, req, reply, cc, opts...)
-	})}})
+	})})
 	draft := agent.New(agenttest.ID(), "cell-1",
 		agent.Draft{Name: "a", Plan: plan.Pro, Image: "assistant@1.1"}, x.at)
 	created, err := late.Agents(nil).Create(x.org.Ctx, draft)
@@ -302,18 +290,10 @@ func TestEgressLog_CallsPerOperation(t *testing.T) {
 			}))
 		}
 	}
-	for _, step := range []struct {
-		name string
-		do   func()
-		want string
-	}{
+	recorder.wantCalls(t, []callStep{
 		{name: "record", do: record(1), want: "read commit"},
 		{name: "record more", do: record(2), want: "read commit"},
 		{name: "record again", do: record(2), want: "read"},
 		{name: "list", do: func() { must(t, errorOf(c.EgressLog().List(t.Context(), a.ID))) }, want: "query"},
-	} {
-		if got := recorder.during(step.do); got != step.want {
-			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)
-		}
-	}
+	})
 }

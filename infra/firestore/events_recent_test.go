@@ -1,7 +1,6 @@
 package firestore
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,9 +18,8 @@ import (
 type readCounter struct{ queries, documents, counts atomic.Int64 }
 
 func (r *readCounter) options() Options {
-	return Options{DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(func(
-		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
-		opts ...grpc.CallOption,
+	return Options{DialOptions: []grpc.DialOption{aroundStreams(func(
+		method string, open openStream,
 	) (grpc.ClientStream, error) {
 		switch method {
 		case firestorepb.Firestore_RunQuery_FullMethodName:
@@ -29,7 +27,7 @@ func (r *readCounter) options() Options {
 		case firestorepb.Firestore_RunAggregationQuery_FullMethodName:
 			r.counts.Add(1)
 		}
-		stream, err := open(ctx, desc, cc, method, opts...)
+		stream, err := open()
 		return countedStream{stream, r}, err
 	})}}
 }

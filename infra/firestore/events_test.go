@@ -217,15 +217,9 @@ func TestOnEvents_IsNotCalledForAChangeThatFailed(t *testing.T) {
 	t.Parallel()
 	x := newTenantFixture(t, open(t, "", Options{}))
 	refused := 0
-	c := open(t, x.client.project(), Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
-		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
-		if strings.HasSuffix(method, "/Commit") {
-			refused++
-			return status.Error(codes.Canceled, "refused") // which the library does not try again
-		}
-		return invoke(ctx, method, req, reply, cc, opts...)
+	c := open(t, x.client.project(), Options{DialOptions: []grpc.DialOption{aroundCommits(func(func() error) error {
+		refused++
+		return status.Error(codes.Canceled, "refused") // which the library does not try again
 	})}})
 	c.OnEvents(func(context.Context, string) { t.Error("the events of a change that failed are reported") })
 	_, err := c.Agents(nil).Change(x.org.Ctx, x.agent.ID, func(a *agent.Agent) error { a.Name = "another"; return nil })

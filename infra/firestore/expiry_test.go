@@ -10,47 +10,9 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
-	"agents.example/controlplane/shared/apikey"
-	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/audit/seal"
-	"agents.example/controlplane/shared/billing"
-	"agents.example/controlplane/shared/image"
-	"agents.example/controlplane/shared/metrics"
-	"agents.example/controlplane/shared/organization"
-	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/webhook"
 )
-
-// storedFields are the fields of the documents of each collection.
-func storedFields() map[string]fields {
-	return map[string]fields{
-		agentCollection: agentFields(&agent.Agent{}, new(string)),
-		organizationCollection: slices.Concat(organizationFields(&organization.Organization{}),
-			accountFields(&billing.Account{})),
-		keyCollection:          keyFields(&apikey.Key{}),
-		userCollection:         userFields(&organization.User{}),
-		auditCollection:        entryFields(&audit.Entry{}),
-		sealCollection:         sealFields(&seal.Seal{}),
-		sealHeadCollection:     headFields(&seal.Seal{}),
-		idempotencyCollection:  answerFields(&answer{}),
-		appliedEventCollection: appliedEventFields(&appliedEvent{}),
-		eventCollection:        eventRecordFields(&eventRecord{}),
-		membershipCollection:   membershipFields(&membership{}),
-		leaseCollection:        leaseFields(&lease{}),
-		metricsCollection:      metricsFields(&metrics.Snapshot{}),
-		progressCollection:     progressFields(&metrics.Progress{}),
-		operationCollection:    historyFields(&secret.Operation{}),
-		budgetCollection:       budgetFields(&budget{}),
-		webhookCollection:      webhookFields(&webhook.Webhook{}),
-		deliveryCollection:     deliveryFields(&webhook.Delivery{}),
-		deletionCollection:     deletionRecordFields(&agent.DeletionRecord{}),
-		imageCollection:        imageFields(&image.Image{}),
-		releaseCollection:      releaseFields(&release.Release{}),
-		egressDayCollection:    egressDayFields(&egressDay{}),
-		egressNoteCollection:   egressNoticesFields(&egressNotices{}),
-	}
-}
 
 // TestExpiringDocuments_AreDeleted holds that Firestore deletes the documents of every collection with expires_at. API
 // keys are counted, so functions delete expired ones.
@@ -58,10 +20,10 @@ func TestExpiringDocuments_AreDeleted(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("client.go")
 	must(t, err)
-	stored := storedFields()
+	stored := storedRecords()
 	for _, match := range regexp.MustCompile(`Collection\s+= "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
-		if stored[match[1]] == nil {
-			t.Errorf("storedFields lacks the collection %s: add it", match[1])
+		if stored[match[1]].fields == nil {
+			t.Errorf("storedRecords lacks the collection %s: add it", match[1])
 		}
 	}
 	var declared struct {
@@ -78,8 +40,8 @@ func TestExpiringDocuments_AreDeleted(t *testing.T) {
 		}
 		deleted[o.CollectionGroup] = deleted[o.CollectionGroup] || o.TTL
 	}
-	for collection, f := range stored {
-		expires := slices.ContainsFunc(f, func(f field) bool { return f.name == "expires_at" })
+	for collection, r := range stored {
+		expires := slices.ContainsFunc(r.fields, func(f field) bool { return f.name == "expires_at" })
 		if want := expires && collection != keyCollection; deleted[collection] != want {
 			t.Errorf("documents of %s are deleted at expires_at: %t, want %t; correct ttl in indexes.json", collection,
 				deleted[collection], want)

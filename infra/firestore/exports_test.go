@@ -1,9 +1,7 @@
 package firestore
 
 import (
-	"context"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -111,17 +109,14 @@ func TestAdmitExport_CountsOnceIfItsAnswerIsLost(t *testing.T) {
 	x := newTenantFixture(t, c)
 	id, lost := x.takeSnapshot(t), false
 	o := limitedExports(c.now())
-	o.DialOptions = []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
-		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
-		err := invoke(ctx, method, req, reply, cc, opts...)
-		if !strings.HasSuffix(method, "/Commit") || lost {
+	o.DialOptions = []grpc.DialOption{aroundCommits(func(commit func() error) error {
+		err := commit()
+		if lost {
 			return err
 		}
 		must(t, err)
 		lost = true
-		_, err = c.WorkerStore().Update(ctx, x.loadAgent(t), func(a *agent.Agent) { a.Attempts++ })
+		_, err = c.WorkerStore().Update(t.Context(), x.loadAgent(t), func(a *agent.Agent) { a.Attempts++ })
 		must(t, err)
 		return status.Error(codes.Unavailable, "the answer is lost")
 	})}

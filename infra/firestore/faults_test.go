@@ -3,6 +3,7 @@ package firestore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -92,18 +93,42 @@ func (f *injectedFault) interceptors() []grpc.DialOption {
 			}
 			return after
 		}),
-		grpc.WithChainStreamInterceptor(func(
-			ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
-			opts ...grpc.CallOption,
-		) (grpc.ClientStream, error) {
+		aroundStreams(func(_ string, open openStream) (grpc.ClientStream, error) {
 			before, after := f.nextCall()
 			if before != nil {
 				return nil, before
 			}
-			stream, err := open(ctx, desc, cc, method, opts...)
+			stream, err := open()
 			return streamWithError{stream, after}, err
 		}),
 	}
+}
+
+// aroundCommits runs a function in place of each commit of a client.
+func aroundCommits(around func(commit func() error) error) grpc.DialOption {
+	return grpc.WithChainUnaryInterceptor(func(
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		call := func() error { return invoke(ctx, method, req, reply, cc, opts...) }
+		if strings.HasSuffix(method, "/Commit") {
+			return around(call)
+		}
+		return call()
+	})
+}
+
+// openStream sends a read, a query or the targets of a listener.
+type openStream func() (grpc.ClientStream, error)
+
+// aroundStreams runs a function in place of each call of a client whose answer is a stream.
+func aroundStreams(around func(method string, open openStream) (grpc.ClientStream, error)) grpc.DialOption {
+	return grpc.WithChainStreamInterceptor(func(
+		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+		opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		return around(method, func() (grpc.ClientStream, error) { return open(ctx, desc, cc, method, opts...) })
+	})
 }
 
 // streamWithError returns an error in place of each received message.

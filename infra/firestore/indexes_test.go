@@ -2,7 +2,6 @@ package firestore
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -51,11 +50,8 @@ func checkServed(d index.Declared, q *firestorepb.StructuredQuery) error {
 // checkIndexes makes an interceptor that fails the test for a query that no index serves.
 func checkIndexes(t *testing.T) []grpc.DialOption {
 	d := declaredIndexes(t)
-	return []grpc.DialOption{grpc.WithChainStreamInterceptor(func(
-		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
-		opts ...grpc.CallOption,
-	) (grpc.ClientStream, error) {
-		s, err := open(ctx, desc, cc, method, opts...)
+	return []grpc.DialOption{aroundStreams(func(_ string, open openStream) (grpc.ClientStream, error) {
+		s, err := open()
 		return queryStream{s, func(q *firestorepb.StructuredQuery) {
 			if err := checkServed(d, q); err != nil {
 				t.Error(err)

@@ -101,17 +101,15 @@ func TestKeys_KeyThatMovesDuringALookUpIsFound(t *testing.T) {
 	plain := open(t, "", Options{})
 	x := newTenantFixture(t, plain)
 	reads := 0
-	slow := open(t, plain.project(), Options{DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(func(
-		ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, call grpc.Streamer,
-		opts ...grpc.CallOption,
-	) (grpc.ClientStream, error) {
-		if strings.HasSuffix(method, "/BatchGetDocuments") {
-			if reads++; reads == 2 {
-				move(t.Context(), plain, x.key)
+	slow := open(t, plain.project(), Options{DialOptions: []grpc.DialOption{aroundStreams(
+		func(method string, open openStream) (grpc.ClientStream, error) {
+			if strings.HasSuffix(method, "/BatchGetDocuments") {
+				if reads++; reads == 2 {
+					move(t.Context(), plain, x.key)
+				}
 			}
-		}
-		return call(ctx, desc, cc, method, opts...)
-	})}})
+			return open()
+		})}})
 	k, _, err := slow.Keys().Find(t.Context(), moved(x.key).Hash, document.Ref{}, x.key.Hash)
 	if err != nil || k.ID != x.key.ID {
 		t.Errorf("find a key that moves: %+v, %v, want %s", k, err, x.key.ID)
@@ -181,16 +179,11 @@ func TestKeys_MoveAndOtherChangesInBetween(t *testing.T) {
 // beforeFirstCommit makes a client run something between the reads and the first commit of an operation.
 func beforeFirstCommit(run func()) []grpc.DialOption {
 	commits := 0
-	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
-		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
-		if strings.HasSuffix(method, "/Commit") {
-			if commits++; commits == 1 {
-				run()
-			}
+	return []grpc.DialOption{aroundCommits(func(commit func() error) error {
+		if commits++; commits == 1 {
+			run()
 		}
-		return invoke(ctx, method, req, reply, cc, opts...)
+		return commit()
 	})}
 }
 

@@ -93,10 +93,27 @@ func (r *callRecorder) during(f func()) string {
 		Replace(strings.Join(r.sent, " "))
 }
 
-// must fails the test on an error.
+// callStep is an operation, and the calls that it must send.
+type callStep struct {
+	name string
+	do   func()
+	want string
+}
+
+// wantCalls runs the steps in their order.
+func (r *callRecorder) wantCalls(t *testing.T, steps []callStep) {
+	t.Helper()
+	for _, step := range steps {
+		if got := r.during(step.do); got != step.want {
+			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)
+		}
+	}
+}
+
 // errorOf drops the result of a call that also returns an error.
 func errorOf[T any](_ T, err error) error { return err }
 
+// must fails the test on an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -26,11 +26,7 @@ func TestMetrics_CallsPerOperation(t *testing.T) {
 	must(t, err)
 	var s metrics.Snapshot
 	view := func() { c.Metrics().MarkViewed(org.Ctx, s); c.Flush() }
-	for _, step := range []struct {
-		name string
-		do   func()
-		want string
-	}{
+	recorder.wantCalls(t, []callStep{
 		{name: "get with a key", do: func() {
 			s, err = c.Metrics().Get(fetchedWithKey(t.Context(), t, c, key, metrics.Document(a.ID)), a.ID)
 			must(t, err)
@@ -58,11 +54,7 @@ func TestMetrics_CallsPerOperation(t *testing.T) {
 			must(t, c.Metrics().SetProgress(t.Context(),
 				map[string]metrics.Progress{"one": {Next: time.Now()}, "two": {Next: time.Now()}}))
 		}, want: "commit"},
-	} {
-		if got := recorder.during(step.do); got != step.want {
-			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)
-		}
-	}
+	})
 }
 
 func TestMetrics_ReplacesMalformedFields(t *testing.T) {
