@@ -1,6 +1,7 @@
 package functions_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -119,50 +120,41 @@ func TestValidation_LocatesEveryViolation(t *testing.T) {
 	const one = "/api/v1/agents/3fa85f64-5717-4562-b3fc-2c963f66afa6"
 	deep := strings.Repeat(`{"a":`, 9) + "1" + strings.Repeat("}", 9)
 	cases := map[string]struct {
-		method, path, body string
-		status             int
-		want               []string
+		method, path string // POST /agents if they are empty
+		body         string
+		want         []string
 	}{
 		"two violations of an empty name": {
-			method: "POST", path: "/api/v1/agents", body: `{"name": ""}`, status: 422,
+			method: "POST", path: "/api/v1/agents", body: `{"name": ""}`,
 			want: []string{"missing [body resource_plan]", "string_too_short [body name]"},
 		},
 		"a name of spaces": {
-			method: "POST", path: "/api/v1/agents",
-			body: `{"name": "  ", "resource_plan": "pro"}`, status: 422,
+			method: "POST", path: "/api/v1/agents", body: `{"name": "  ", "resource_plan": "pro"}`,
 			want: []string{"string_too_short [body name]"},
 		},
 		"a name with a control character": {
-			method: "POST", path: "/api/v1/agents",
-			body: `{"name": "a\u0007", "resource_plan": "pro"}`, status: 422,
+			method: "POST", path: "/api/v1/agents", body: `{"name": "a\u0007", "resource_plan": "pro"}`,
 			want: []string{"value_error [body name]"},
 		},
 		"an unknown region": {
-			method: "POST", path: "/agents",
-			body: `{"name": "a", "resource_plan": "pro", "region": "mars"}`, status: 422,
-			want: []string{"enum [body region]"},
+			body: `{"name": "a", "resource_plan": "pro", "region": "mars"}`, want: []string{"enum [body region]"},
 		},
 		"another cloud": {
-			method: "POST", path: "/agents",
-			body: `{"name": "a", "resource_plan": "pro", "cloud": "aws"}`, status: 422,
-			want: []string{"enum [body cloud]"},
+			body: `{"name": "a", "resource_plan": "pro", "cloud": "aws"}`, want: []string{"enum [body cloud]"},
 		},
 		"a number in env_vars": {
-			method: "POST", path: "/agents",
-			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A": 1}}`, status: 422,
+			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A": 1}}`,
 			want: []string{"string_type [body env_vars A]"},
 		},
 		"a file without a path": {
-			method: "POST", path: "/agents", body: `{"name": "a", "resource_plan": "pro", "files": [{}]}`, status: 422,
+			body: `{"name": "a", "resource_plan": "pro", "files": [{}]}`,
 			want: []string{"missing [body files 0 path]", "value_error [body files 0]"}, // nor content
 		},
 		"a file that is a number, and one at a wrong place": {
-			method: "POST", path: "/agents", status: 422,
 			body: `{"name": "a", "resource_plan": "pro", "files": [1, {"path": "/etc/a", "content": ""}]}`,
 			want: []string{"model_attributes_type [body files 0]", "value_error [body files 1 path]"},
 		},
 		"numbers in place of objects": {
-			method: "POST", path: "/agents", status: 422,
 			body: `{"name": "a", "resource_plan": "pro", "sleep": 1, "egress": [], "schedules": ["x"], "config": 1}`,
 			want: []string{
 				"dict_type [body config]", "model_attributes_type [body egress]",
@@ -170,7 +162,7 @@ func TestValidation_LocatesEveryViolation(t *testing.T) {
 			},
 		},
 		"secrets for no hosts": {
-			method: "PUT", path: one + "/secrets", status: 422,
+			method: "PUT", path: one + "/secrets",
 			body: `{"secrets": {"A": "x", "B": "x", "C": "x"}, "inject": {"A": {}, "B": null, "C": {"hosts": []}}}`,
 			want: []string{
 				"missing [body inject A hosts]", "model_attributes_type [body inject B]",
@@ -178,122 +170,96 @@ func TestValidation_LocatesEveryViolation(t *testing.T) {
 			},
 		},
 		"a URL that is too long": {
-			method: "POST", path: "/api/v1/webhooks", body: `{"url": "https://a.example/` + strings.Repeat("a", 2048) + `"}`,
-			status: 422, want: []string{"string_too_long [body url]"},
+			method: "POST", path: "/api/v1/webhooks",
+			body: `{"url": "https://a.example/` + strings.Repeat("a", 2048) + `"}`,
+			want: []string{"string_too_long [body url]"},
 		},
 		"half of a character in a value": {
-			method: "POST", path: "/agents",
-			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A": "x\ud83d"}}`, status: 422,
+			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A": "x\ud83d"}}`,
 			want: []string{"value_error [body env_vars A]"},
 		},
 		"half of a character in a secret": {
-			method: "PUT", path: one + "/secrets", body: `{"secrets": {"A_TOKEN": "\ude00\ud83d"}}`, status: 422,
+			method: "PUT", path: one + "/secrets", body: `{"secrets": {"A_TOKEN": "\ude00\ud83d"}}`,
 			want: []string{"value_error [body secrets A_TOKEN]"},
 		},
 		"a dashboard key": {
-			method: "POST", path: "/agents",
-			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"DASHBOARD_PASSWORD": "x"}}`, status: 422,
+			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"DASHBOARD_PASSWORD": "x"}}`,
 			want: []string{"value_error [body env_vars DASHBOARD_PASSWORD]"},
 		},
 		"a key with a dash": {
-			method: "POST", path: "/agents",
-			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A-B": "x"}}`, status: 422,
+			body: `{"name": "a", "resource_plan": "pro", "env_vars": {"A-B": "x"}}`,
 			want: []string{"value_error [body env_vars A-B]"},
 		},
 		"a deep config": {
-			method: "POST", path: "/agents",
-			body: `{"name": "a", "resource_plan": "pro", "config": ` + deep + `}`, status: 422,
+			body: `{"name": "a", "resource_plan": "pro", "config": ` + deep + `}`,
 			want: []string{"value_error [body config]"},
 		},
 		"a secret in a patch": {
 			method: "PATCH", path: one, body: `{"env_vars": {"OPENAI_API_KEY": "x"}}`,
-			status: 422, want: []string{"value_error [body env_vars OPENAI_API_KEY]"},
+			want: []string{"value_error [body env_vars OPENAI_API_KEY]"},
 		},
 		"a secret under a reserved key in a patch": {
-			method: "PATCH", path: one,
-			body: `{"env_vars": {"DASHBOARD_TOKEN": "x"}}`, status: 422,
+			method: "PATCH", path: one, body: `{"env_vars": {"DASHBOARD_TOKEN": "x"}}`,
 			want: []string{"value_error [body env_vars DASHBOARD_TOKEN]"},
 		},
-		"a body that is null counts as none": {
-			method: "POST", path: "/agents", body: " null ", status: 422,
-			want: []string{"missing [body]"},
-		},
+		"a body that is null counts as none": {body: " null ", want: []string{"missing [body]"}},
 		"a null sandbox switch": {
-			method: "POST", path: one + "/migrate-sandbox", body: `{"enabled": null}`, status: 422,
+			method: "POST", path: one + "/migrate-sandbox", body: `{"enabled": null}`,
 			want: []string{"bool_type [body enabled]"},
 		},
 		"path and body together": {
-			method: "PATCH", path: "/agents/nope", body: `{"name": ""}`, status: 422,
+			method: "PATCH", path: "/agents/nope", body: `{"name": ""}`,
 			want: []string{"string_too_short [body name]", "uuid_parsing [path agent_id]"},
 		},
 		"a limit that is no number": {
-			method: "GET", path: "/agents?limit=many", body: "", status: 422,
-			want: []string{"int_parsing [query limit]"},
+			method: "GET", path: "/agents?limit=many", want: []string{"int_parsing [query limit]"},
 		},
 		"a limit that is too large": {
-			method: "GET", path: "/agents?limit=101", body: "", status: 422,
-			want: []string{"less_than_equal [query limit]"},
+			method: "GET", path: "/agents?limit=101", want: []string{"less_than_equal [query limit]"},
 		},
-		"an unknown status": {
-			method: "GET", path: "/agents?status=sleeping", body: "", status: 422,
-			want: []string{"enum [query status]"},
-		},
+		"an unknown status": {method: "GET", path: "/agents?status=sleeping", want: []string{"enum [query status]"}},
 		"a key that lives too long": {
-			method: "POST", path: "/api/v1/api-keys",
-			body: `{"name": "k", "expires_in_days": 366}`, status: 422,
+			method: "POST", path: "/api/v1/api-keys", body: `{"name": "k", "expires_in_days": 366}`,
 			want: []string{"less_than_equal [body expires_in_days]"},
 		},
 		"a key that lives for a half": {
-			method: "POST", path: "/api/v1/api-keys",
-			body: `{"name": "k", "expires_in_days": 1.5}`, status: 422,
+			method: "POST", path: "/api/v1/api-keys", body: `{"name": "k", "expires_in_days": 1.5}`,
 			want: []string{"int_from_float [body expires_in_days]"},
 		},
 		"an unknown purpose": {
-			method: "POST", path: "/api/v1/api-keys",
-			body: `{"name": "k", "purpose": "fun"}`, status: 422, want: []string{"enum [body purpose]"},
+			method: "POST", path: "/api/v1/api-keys", body: `{"name": "k", "purpose": "fun"}`,
+			want: []string{"enum [body purpose]"},
 		},
-		"invalid UTF-8": {
-			method: "POST", path: "/agents", body: "{\"name\": \"\xff\"}", status: 422,
-			want: []string{"json_invalid [body 0]"},
-		},
+		"invalid UTF-8": {body: "{\"name\": \"\xff\"}", want: []string{"json_invalid [body 0]"}},
 		"a key that stands twice": {
-			method: "POST", path: "/agents",
-			body: `{"name": "a", "resource_plan": "pro", "name": "b"}`, status: 422,
-			want: []string{"value_error [body name]"},
+			body: `{"name": "a", "resource_plan": "pro", "name": "b"}`, want: []string{"value_error [body name]"},
 		},
 		"keys that stand twice inside": {
-			method: "POST", path: "/agents",
-			body: `{"name": "a", "resource_plan": "pro", "config": {"a": [1, {"b": 1, "b": {}}], "a": 2}}`, status: 422,
+			body: `{"name": "a", "resource_plan": "pro", "config": {"a": [1, {"b": 1, "b": {}}], "a": 2}}`,
 			want: []string{"value_error [body config a 1 b]", "value_error [body config a]"},
 		},
 		"the same key in two objects": {
-			method: "POST", path: "/agents",
-			body:   `{"name": "", "resource_plan": "pro", "config": {"a": {"a": 1}, "b": {"a": [{"a": 1}, {"a": 2}]}}}`,
-			status: 422, want: []string{"string_too_short [body name]"},
+			body: `{"name": "", "resource_plan": "pro", "config": {"a": {"a": 1}, "b": {"a": [{"a": 1}, {"a": 2}]}}}`,
+			want: []string{"string_too_short [body name]"},
 		},
 		"names in another case": {
-			method: "POST", path: "/agents",
-			body: `{"NAME": "a", "Resource_Plan": "pro"}`, status: 422,
+			body: `{"NAME": "a", "Resource_Plan": "pro"}`,
 			want: []string{"missing [body name]", "missing [body resource_plan]"},
 		},
 		"a query that is no text": {
-			method: "GET", path: "/agents?name=%ff", body: "", status: 422,
-			want: []string{"string_unicode [query name]"},
+			method: "GET", path: "/agents?name=%ff", want: []string{"string_unicode [query name]"},
 		},
 		"a filter that is no query": {
-			method: "GET", path: "/agents?status=50%", body: "", status: 422,
-			want: []string{"value_error [query]"},
+			method: "GET", path: "/agents?status=50%", want: []string{"value_error [query]"},
 		},
-		"two values": {
-			method: "POST", path: "/agents", body: `{} {}`, status: 422,
-			want: []string{"json_invalid [body 4]"},
-		},
+		"two values": {body: `{} {}`, want: []string{"json_invalid [body 4]"}},
 	}
 	h := handlerWithoutStores(t)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			res := send(t, h, c.method, c.path, c.body).Want(t, c.status, "validation_error")
+			res := send(t, h, cmp.Or(c.method, http.MethodPost), cmp.Or(c.path, "/agents"), c.body).
+				Want(t, http.StatusUnprocessableEntity, "validation_error")
 			found := map[string]bool{}
 			for _, v := range violationsOf(t, res) {
 				key := fmt.Sprintf("%s %v", v.Type, v.Loc)
