@@ -222,29 +222,26 @@ func TestCheckDrift_AgentsBeyondRepairDoNotStopTheOthers(t *testing.T) {
 func TestReconcile_PassesTheGenerationOfTheCluster(t *testing.T) {
 	t.Parallel()
 	for name, trigger := range map[string]agent.Trigger{"running": agent.Restart, "stopped": agent.Stop} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.settle()
-				newer := w.record()
-				newer.Generation = 50
-				apply := func() error {
-					return w.objects().Apply(t.Context(), newer, agent.StageRuntime, provisioning.RuntimeInput{})
-				}
-				must(t, apply())
-				w.change(act(trigger))
-				must(t, w.deliver())
-				a := w.record()
-				if a.Generation <= newer.Generation || !a.Converged() || a.Failure != nil {
-					t.Errorf("generation %d, observed %d, failure %+v; want above %d, converged and without a failure",
-						a.Generation, a.ObservedGeneration, a.Failure, newer.Generation)
-				}
-				var stale *provisioning.Stale
-				if err := apply(); !errors.As(err, &stale) || stale.Generation != a.Generation {
-					t.Errorf("the cluster answers a former generation with %v, want generation %d", err, a.Generation)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			w.settle()
+			newer := w.record()
+			newer.Generation = 50
+			apply := func() error {
+				return w.objects().Apply(t.Context(), newer, agent.StageRuntime, provisioning.RuntimeInput{})
+			}
+			must(t, apply())
+			w.change(act(trigger))
+			must(t, w.deliver())
+			a := w.record()
+			if a.Generation <= newer.Generation || !a.Converged() || a.Failure != nil {
+				t.Errorf("generation %d, observed %d, failure %+v; want above %d, converged and without a failure",
+					a.Generation, a.ObservedGeneration, a.Failure, newer.Generation)
+			}
+			var stale *provisioning.Stale
+			if err := apply(); !errors.As(err, &stale) || stale.Generation != a.Generation {
+				t.Errorf("the cluster answers a former generation with %v, want generation %d", err, a.Generation)
+			}
 		})
 	}
 }

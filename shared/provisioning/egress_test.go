@@ -90,28 +90,25 @@ func TestReconcile_AppliesAnotherWayOut(t *testing.T) {
 func TestReconcile_OpensTheWayOutOfARestoredRecord(t *testing.T) {
 	t.Parallel()
 	for name, later := range map[string]int64{"the generation of the repair": 1, "a later generation": 50} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.settle()
-				lost := w.record()
-				restrict("a.example.com")(&lost)
-				lost.Generation = w.record().Generation + later
-				for _, stage := range []agent.StageName{agent.StagePolicy, agent.StageRoute} {
-					must(t, w.objects().Apply(t.Context(), lost, stage, provisioning.RuntimeInput{}))
-				}
-				w.change(func(a *agent.Agent) { a.Repair(time.Now()) })
-				w.settle()
-				a := w.record()
-				if !settled(a) || a.Failure != nil || a.Egress.Restricted() {
-					t.Errorf("the agent is %s with %+v and the rules %+v, want running and open", a.Status, a.Failure,
-						a.Egress)
-				}
-				if w.applied[agent.StagePolicy] != a.Generation || w.applied[agent.StageRoute] != a.Generation {
-					t.Errorf("the way out was applied for the generations %v, want %d", w.applied, a.Generation)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			w.settle()
+			lost := w.record()
+			restrict("a.example.com")(&lost)
+			lost.Generation = w.record().Generation + later
+			for _, stage := range []agent.StageName{agent.StagePolicy, agent.StageRoute} {
+				must(t, w.objects().Apply(t.Context(), lost, stage, provisioning.RuntimeInput{}))
+			}
+			w.change(func(a *agent.Agent) { a.Repair(time.Now()) })
+			w.settle()
+			a := w.record()
+			if !settled(a) || a.Failure != nil || a.Egress.Restricted() {
+				t.Errorf("the agent is %s with %+v and the rules %+v, want running and open", a.Status, a.Failure,
+					a.Egress)
+			}
+			if w.applied[agent.StagePolicy] != a.Generation || w.applied[agent.StageRoute] != a.Generation {
+				t.Errorf("the way out was applied for the generations %v, want %d", w.applied, a.Generation)
+			}
 		})
 	}
 }

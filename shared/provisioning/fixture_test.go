@@ -3,6 +3,7 @@ package provisioning_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -157,6 +158,15 @@ func (w *world) settle() {
 }
 
 func settled(a agent.Agent) bool { return a.Status == agent.Running && a.Converged() }
+
+// inBubble runs a parallel subtest whose time is that of a bubble.
+func inBubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, test)
+	})
+}
 
 // must fails the test on an error.
 func must(t testing.TB, err error) {

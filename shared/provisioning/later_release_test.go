@@ -36,33 +36,30 @@ func TestReconcile_LeavesOperationsOfALaterRelease(t *testing.T) {
 		"action, to prove": {Action: "disable", Stage: secret.Rollout},
 		"action, to end":   {Action: "disable", Stage: secret.Complete},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.settle()
-				given.ID, given.Key, given.Version, given.Status = "later", "TOKEN", 3, secret.Running
-				given.CreatedAt, given.UpdatedAt = time.Now(), time.Now()
-				w.change(func(a *agent.Agent) {
-					a.Operations, a.WorkDueAt = []secret.Operation{given}, time.Now()
-				})
-				effects := w.Effects
-				r := w.reconciler()
-				r.Records = &impatient{WorkerStore: r.Records}
-				if err := r.Reconcile(t.Context(), w.id); err != nil {
-					t.Errorf("reconcile: %v", err)
-				}
-				if got := w.Effects - effects; got != 0 {
-					t.Errorf("the worker had %d effects, want none", got)
-				}
-				a := w.record()
-				if o := a.Operation("later"); o == nil || *o != given {
-					t.Errorf("the operation became %+v, want %+v", o, given)
-				}
-				if a.WorkDueAt.IsZero() || a.Status != agent.Running {
-					t.Errorf("the %s agent has no work due, and the later release does not find it", a.Status)
-				}
+		inBubble(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			w.settle()
+			given.ID, given.Key, given.Version, given.Status = "later", "TOKEN", 3, secret.Running
+			given.CreatedAt, given.UpdatedAt = time.Now(), time.Now()
+			w.change(func(a *agent.Agent) {
+				a.Operations, a.WorkDueAt = []secret.Operation{given}, time.Now()
 			})
+			effects := w.Effects
+			r := w.reconciler()
+			r.Records = &impatient{WorkerStore: r.Records}
+			if err := r.Reconcile(t.Context(), w.id); err != nil {
+				t.Errorf("reconcile: %v", err)
+			}
+			if got := w.Effects - effects; got != 0 {
+				t.Errorf("the worker had %d effects, want none", got)
+			}
+			a := w.record()
+			if o := a.Operation("later"); o == nil || *o != given {
+				t.Errorf("the operation became %+v, want %+v", o, given)
+			}
+			if a.WorkDueAt.IsZero() || a.Status != agent.Running {
+				t.Errorf("the %s agent has no work due, and the later release does not find it", a.Status)
+			}
 		})
 	}
 }
@@ -158,22 +155,19 @@ func TestCheckDrift_CorrectsTheDueTimesOfAnotherRelease(t *testing.T) {
 func TestReconcile_AppliesAStageThatTheRecordLacks(t *testing.T) {
 	t.Parallel()
 	for _, name := range agent.StageNames()[:len(agent.StageNames())-1] { // the last one applies nothing
-		t.Run(string(name), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.database.Arrange(w.id, func(a *agent.Agent) {
-					lacked := func(s agent.Stage) bool { return s.Name == name }
-					a.Stages = slices.DeleteFunc(slices.Clone(a.Stages), lacked)
-				})
-				w.settle()
-				if a := w.record(); !settled(a) {
-					t.Errorf("the agent is %s (%+v), want it to run", a.Status, a.Failure)
-				}
-				if name != agent.StageSecrets && w.applied[name] == 0 {
-					t.Errorf("the stage was not applied")
-				}
+		inBubble(t, string(name), func(t *testing.T) {
+			w := newWorld(t)
+			w.database.Arrange(w.id, func(a *agent.Agent) {
+				lacked := func(s agent.Stage) bool { return s.Name == name }
+				a.Stages = slices.DeleteFunc(slices.Clone(a.Stages), lacked)
 			})
+			w.settle()
+			if a := w.record(); !settled(a) {
+				t.Errorf("the agent is %s (%+v), want it to run", a.Status, a.Failure)
+			}
+			if name != agent.StageSecrets && w.applied[name] == 0 {
+				t.Errorf("the stage was not applied")
+			}
 		})
 	}
 }

@@ -36,37 +36,34 @@ func TestReconcile_EndsNoAgentInErrorBecauseOfAnOutage(t *testing.T) {
 		}
 	}
 	for name, c := range rows {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				begin := func(l *timeline) { c.outage(l, true) }
-				if c.restarted {
-					begin = nil
+		inBubble(t, name, func(t *testing.T) {
+			begin := func(l *timeline) { c.outage(l, true) }
+			if c.restarted {
+				begin = nil
+			}
+			l, stop := newTimeline(t, begin)
+			defer stop()
+			if c.restarted {
+				l.await(t, "running", time.Minute, settled)
+				l.change(act(agent.Restart))
+				c.outage(l, true)
+				_ = l.Nudge(l.ctx, l.id)
+			}
+			l.checkFor(t, c.lasts, func(a agent.Agent) error {
+				up := a.Status == agent.Running || !c.restarted && a.Status.Up()
+				if !up || a.Converged() {
+					return fmt.Errorf("the agent is %s, converged %t", a.Status, a.Converged())
 				}
-				l, stop := newTimeline(t, begin)
-				defer stop()
-				if c.restarted {
-					l.await(t, "running", time.Minute, settled)
-					l.change(act(agent.Restart))
-					c.outage(l, true)
-					_ = l.Nudge(l.ctx, l.id)
-				}
-				l.checkFor(t, c.lasts, func(a agent.Agent) error {
-					up := a.Status == agent.Running || !c.restarted && a.Status.Up()
-					if !up || a.Converged() {
-						return fmt.Errorf("the agent is %s, converged %t", a.Status, a.Converged())
-					}
-					return nil
-				})
-				if f := l.record().Failure; f != nil && (f.Code != "cluster_unavailable" || !f.Outage || !f.Retryable) {
-					t.Errorf("failure in the outage = %+v, want a retryable outage", f)
-				}
-				c.outage(l, false)
-				l.await(t, "running", twoSweeps, settled)
-				if f := l.record().Failure; f != nil {
-					t.Errorf("failure after the outage = %+v, want none", f)
-				}
+				return nil
 			})
+			if f := l.record().Failure; f != nil && (f.Code != "cluster_unavailable" || !f.Outage || !f.Retryable) {
+				t.Errorf("failure in the outage = %+v, want a retryable outage", f)
+			}
+			c.outage(l, false)
+			l.await(t, "running", twoSweeps, settled)
+			if f := l.record().Failure; f != nil {
+				t.Errorf("failure after the outage = %+v, want none", f)
+			}
 		})
 	}
 }
@@ -98,39 +95,36 @@ func TestReconcile_EnforcesTheDeadlineOfThePod(t *testing.T) {
 		"restarted agent":                 {restarted: true, want: agent.ReadinessTimeout},
 		"restarted agent after an outage": {restarted: true, outage: 30 * time.Minute, want: agent.ReadinessTimeout},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				breaks := func(l *timeline) {
-					l.setDown(simulationtest.ClusterService, c.outage > 0)
-					l.count(func() { l.neverReady = true })
+		inBubble(t, name, func(t *testing.T) {
+			breaks := func(l *timeline) {
+				l.setDown(simulationtest.ClusterService, c.outage > 0)
+				l.count(func() { l.neverReady = true })
+			}
+			begin := breaks
+			if c.restarted {
+				begin = nil
+			}
+			l, stop := newTimeline(t, begin)
+			defer stop()
+			if c.restarted {
+				l.await(t, "running", time.Minute, settled)
+				breaks(l)
+				l.act(agent.Restart)
+			}
+			l.pause(c.outage)
+			l.setDown(simulationtest.ClusterService, false)
+			l.await(t, "watched", twoSweeps, func(a agent.Agent) bool { return !a.Deadline.IsZero() })
+			took := l.await(t, "in error", time.Hour, isStatus(agent.Error))
+			if took < c.want-10*time.Second || took > c.want+agent.NudgeGrace {
+				t.Errorf("in error after %v, want after %v", took, c.want)
+			}
+			if f := l.record().Failure; f.Code != notReady || f.Stage != agent.StageReady || !f.Retryable {
+				t.Errorf("failure = %+v, want a retryable %s of stage ready", f, notReady)
+			}
+			l.count(func() {
+				if l.maxDelivering > 2 {
+					t.Errorf("%d deliveries at the same time, want at most 2", l.maxDelivering)
 				}
-				begin := breaks
-				if c.restarted {
-					begin = nil
-				}
-				l, stop := newTimeline(t, begin)
-				defer stop()
-				if c.restarted {
-					l.await(t, "running", time.Minute, settled)
-					breaks(l)
-					l.act(agent.Restart)
-				}
-				l.pause(c.outage)
-				l.setDown(simulationtest.ClusterService, false)
-				l.await(t, "watched", twoSweeps, func(a agent.Agent) bool { return !a.Deadline.IsZero() })
-				took := l.await(t, "in error", time.Hour, isStatus(agent.Error))
-				if took < c.want-10*time.Second || took > c.want+agent.NudgeGrace {
-					t.Errorf("in error after %v, want after %v", took, c.want)
-				}
-				if f := l.record().Failure; f.Code != notReady || f.Stage != agent.StageReady || !f.Retryable {
-					t.Errorf("failure = %+v, want a retryable %s of stage ready", f, notReady)
-				}
-				l.count(func() {
-					if l.maxDelivering > 2 {
-						t.Errorf("%d deliveries at the same time, want at most 2", l.maxDelivering)
-					}
-				})
 			})
 		})
 	}
@@ -140,18 +134,15 @@ func TestReconcile_EnforcesTheDeadlineOfThePod(t *testing.T) {
 func TestReconcile_GivesUpAfterManyErrorsAboutTheAgent(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"quota_exceeded", "secret_value_unavailable"} {
-		t.Run(code, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				l, stop := newTimeline(t, func(l *timeline) {
-					l.applyError = fault.New(fault.Unavailable, code, "It does not fit.")
-				})
-				defer stop()
-				l.await(t, "in error", time.Hour, isStatus(agent.Error))
-				if f := l.record().Failure; f.Code != code || !f.Retryable || f.Outage {
-					t.Errorf("failure = %+v, want a retryable %s that is no outage", f, code)
-				}
+		inBubble(t, code, func(t *testing.T) {
+			l, stop := newTimeline(t, func(l *timeline) {
+				l.applyError = fault.New(fault.Unavailable, code, "It does not fit.")
 			})
+			defer stop()
+			l.await(t, "in error", time.Hour, isStatus(agent.Error))
+			if f := l.record().Failure; f.Code != code || !f.Retryable || f.Outage {
+				t.Errorf("failure = %+v, want a retryable %s that is no outage", f, code)
+			}
 		})
 	}
 }
@@ -207,26 +198,23 @@ func TestReconcile_LooksAtAStuckDeletionLessAndLessOften(t *testing.T) {
 func TestReconcile_AddsFewMessagesInAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, trigger := range []agent.Trigger{agent.Stop, agent.Delete, agent.Restart} {
-		t.Run(string(trigger), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				l, stop := newTimeline(t, nil)
-				defer stop()
-				l.await(t, "running", time.Minute, settled)
-				l.setDown(simulationtest.ClusterService, true)
-				l.count(func() { l.deliveries, l.maxDelivering = 0, 0 })
-				l.act(trigger)
-				l.pause(6 * time.Hour)
-				l.count(func() {
-					const most = 6*60 + 20 // two deliveries each two minutes, and some more in the first minutes
-					if l.deliveries > most || l.deadLetters > 0 || l.maxDelivering > 2 {
-						t.Errorf("%d deliveries, %d at the same time, and %d dead letters in six hours, "+
-							"want at most %d, 2 and 0", l.deliveries, l.maxDelivering, l.deadLetters, most)
-					}
-				})
-				l.setDown(simulationtest.ClusterService, false)
-				l.await(t, "at its desired state", twoSweeps, func(a agent.Agent) bool { return a.Converged() })
+		inBubble(t, string(trigger), func(t *testing.T) {
+			l, stop := newTimeline(t, nil)
+			defer stop()
+			l.await(t, "running", time.Minute, settled)
+			l.setDown(simulationtest.ClusterService, true)
+			l.count(func() { l.deliveries, l.maxDelivering = 0, 0 })
+			l.act(trigger)
+			l.pause(6 * time.Hour)
+			l.count(func() {
+				const most = 6*60 + 20 // two deliveries each two minutes, and some more in the first minutes
+				if l.deliveries > most || l.deadLetters > 0 || l.maxDelivering > 2 {
+					t.Errorf("%d deliveries, %d at the same time, and %d dead letters in six hours, "+
+						"want at most %d, 2 and 0", l.deliveries, l.maxDelivering, l.deadLetters, most)
+				}
 			})
+			l.setDown(simulationtest.ClusterService, false)
+			l.await(t, "at its desired state", twoSweeps, func(a agent.Agent) bool { return a.Converged() })
 		})
 	}
 }
@@ -276,27 +264,24 @@ func TestReconcile_HoldsNoPushLongerThanTenSeconds(t *testing.T) {
 			a.Lease.Until = time.Now().Add(time.Hour)
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				if c.given != nil {
-					w.change(c.given)
-				}
-				r := w.reconciler()
-				r.Cluster = slowCluster{w.objects(), c.on}
-				begun := time.Now()
-				err := r.Reconcile(t.Context(), w.id)
-				if took := time.Since(begun); took > 10*time.Second {
-					t.Errorf("Reconcile took %v, want at most 10 s", took)
-				}
-				if fault.Is(err, fault.Unavailable) != (c.on != "") {
-					t.Errorf("Reconcile = %v, want an error of kind unavailable: %t", err, c.on != "")
-				}
-				if f := w.record().Failure; c.on != "" && (f == nil || !f.Outage) {
-					t.Errorf("failure = %+v, want an outage", f)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			if c.given != nil {
+				w.change(c.given)
+			}
+			r := w.reconciler()
+			r.Cluster = slowCluster{w.objects(), c.on}
+			begun := time.Now()
+			err := r.Reconcile(t.Context(), w.id)
+			if took := time.Since(begun); took > 10*time.Second {
+				t.Errorf("Reconcile took %v, want at most 10 s", took)
+			}
+			if fault.Is(err, fault.Unavailable) != (c.on != "") {
+				t.Errorf("Reconcile = %v, want an error of kind unavailable: %t", err, c.on != "")
+			}
+			if f := w.record().Failure; c.on != "" && (f == nil || !f.Outage) {
+				t.Errorf("failure = %+v, want an outage", f)
+			}
 		})
 	}
 }

@@ -67,33 +67,30 @@ func TestReconcile_WritesNothingAfterAnotherWorkerFinished(t *testing.T) {
 		"stopped agent, scaled down":        {given: act(agent.Stop), stage: agent.StageRuntime},
 		"stopped agent, scaling down fails": {given: act(agent.Stop), stage: agent.StageRuntime, err: errLost},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				if c.given != nil {
-					w.settle()
-					w.change(c.given)
+		inBubble(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			if c.given != nil {
+				w.settle()
+				w.change(c.given)
+			}
+			var finished agent.Agent
+			slow := w.reconciler()
+			slow.Cluster = &overtakenCluster{objects: w.objects(), stage: c.stage, err: c.err, finish: func() {
+				w.change(func(a *agent.Agent) { a.Lease = agent.Lease{} }) // it has run out
+				if err := w.deliver(); err != nil {
+					t.Errorf("the other worker failed: %v", err)
 				}
-				var finished agent.Agent
-				slow := w.reconciler()
-				slow.Cluster = &overtakenCluster{objects: w.objects(), stage: c.stage, err: c.err, finish: func() {
-					w.change(func(a *agent.Agent) { a.Lease = agent.Lease{} }) // it has run out
-					if err := w.deliver(); err != nil {
-						t.Errorf("the other worker failed: %v", err)
-					}
-					finished = w.record()
-				}}
-				if err := slow.Reconcile(t.Context(), w.id); err != nil {
-					t.Errorf("Reconcile = %v, want nil", err)
-				}
-				if !finished.Converged() {
-					t.Fatal("the other worker did not finish the work")
-				}
-				if !reflect.DeepEqual(w.record(), finished) {
-					t.Errorf("the record became\n%+v, want no change of\n%+v", w.record(), finished)
-				}
-			})
+				finished = w.record()
+			}}
+			if err := slow.Reconcile(t.Context(), w.id); err != nil {
+				t.Errorf("Reconcile = %v, want nil", err)
+			}
+			if !finished.Converged() {
+				t.Fatal("the other worker did not finish the work")
+			}
+			if !reflect.DeepEqual(w.record(), finished) {
+				t.Errorf("the record became\n%+v, want no change of\n%+v", w.record(), finished)
+			}
 		})
 	}
 }

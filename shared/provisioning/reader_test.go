@@ -181,30 +181,27 @@ func TestReconcile_RecordsNothingOfAFormerReader(t *testing.T) {
 		"made, and gone":     {answer: errLost},
 		"taken away already": {given: agent.ReaderTime, answer: errLost},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w, r, cluster := exporting(t, 0)
-				time.Sleep(c.given) //nolint:forbidigo // in the bubble's time
-				cluster.concurrently = func() error {
-					w.change(func(a *agent.Agent) {
-						a.ReleaseReader("call", 1, true, time.Now())
-						a.RecordReaderGone(true, time.Now())
-						if c.exports {
-							_ = a.HoldReader("one", "another call", time.Now())
-						}
-					})
-					return c.answer
-				}
-				w.reconcileOften(r)
-				got := w.record().Reader
-				if got.Holder != c.wantHolder || cluster.runs != c.wantRuns {
-					t.Errorf("the record has the reader %+v, and the cluster runs it: %v", got, cluster.runs)
-				}
-				if c.exports && cluster.generation != got.Generation(true) {
-					t.Errorf("the cluster has generation %d, want %d", cluster.generation, got.Generation(true))
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w, r, cluster := exporting(t, 0)
+			time.Sleep(c.given) //nolint:forbidigo // in the bubble's time
+			cluster.concurrently = func() error {
+				w.change(func(a *agent.Agent) {
+					a.ReleaseReader("call", 1, true, time.Now())
+					a.RecordReaderGone(true, time.Now())
+					if c.exports {
+						_ = a.HoldReader("one", "another call", time.Now())
+					}
+				})
+				return c.answer
+			}
+			w.reconcileOften(r)
+			got := w.record().Reader
+			if got.Holder != c.wantHolder || cluster.runs != c.wantRuns {
+				t.Errorf("the record has the reader %+v, and the cluster runs it: %v", got, cluster.runs)
+			}
+			if c.exports && cluster.generation != got.Generation(true) {
+				t.Errorf("the cluster has generation %d, want %d", cluster.generation, got.Generation(true))
+			}
 		})
 	}
 }

@@ -106,19 +106,16 @@ func TestReconcile_RepeatsAnOrderOnlyToTheSameFront(t *testing.T) {
 		"the same front": {next: "f", orders: 1},
 		"another one":    {next: "g", outcome: agent.CallInterrupted},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w, due := newCalledAgent(t)
-				time.Sleep(due) //nolint:forbidigo // in the bubble's time
-				w.called(dyingFront{&recordingFront{name: "f"}})
-				time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
-				f := &recordingFront{name: row.next}
-				w.called(f)
-				if s := w.record().Schedules[0]; len(f.orders) != row.orders || s.Last.Outcome != row.outcome {
-					t.Errorf("the front was told %+v, and the record has %+v", f.orders, s)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w, due := newCalledAgent(t)
+			time.Sleep(due) //nolint:forbidigo // in the bubble's time
+			w.called(dyingFront{&recordingFront{name: "f"}})
+			time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
+			f := &recordingFront{name: row.next}
+			w.called(f)
+			if s := w.record().Schedules[0]; len(f.orders) != row.orders || s.Last.Outcome != row.outcome {
+				t.Errorf("the front was told %+v, and the record has %+v", f.orders, s)
+			}
 		})
 	}
 }

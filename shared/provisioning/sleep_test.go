@@ -74,26 +74,23 @@ func TestReconcile_TakesThePodOfAnAgentThatSleeps(t *testing.T) {
 		},
 		"at a client's wish": {door: "", asleep: closed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w, asked := sleepy(t, c.door), 0
-				r := w.reconciler()
-				r.Prober = doors{r.Prober, c.says, c.err, &asked}
-				err := r.Reconcile(t.Context(), w.id)
-				a := w.record()
-				switch {
-				case (err != nil) != c.failed || asked != c.asked:
-					t.Errorf("Reconcile = %v, and the front was asked %d times", err, asked)
-				case c.failed && (!a.Asleep() || a.Converged()):
-					t.Errorf("the agent is %s and converged: %t; want that the work is repeated", a.Status,
-						a.Converged())
-				case !c.failed && c.asleep != (a.Asleep() && !w.existence().Pod):
-					t.Errorf("the agent is %s (%s)", a.Status, a.StatusReason)
-				case !c.failed && !c.asleep && (a.Status != agent.Running || a.WokenBy != agent.WokenByUse):
-					t.Errorf("the agent is %s, woken by %q; want that it runs", a.Status, a.WokenBy)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w, asked := sleepy(t, c.door), 0
+			r := w.reconciler()
+			r.Prober = doors{r.Prober, c.says, c.err, &asked}
+			err := r.Reconcile(t.Context(), w.id)
+			a := w.record()
+			switch {
+			case (err != nil) != c.failed || asked != c.asked:
+				t.Errorf("Reconcile = %v, and the front was asked %d times", err, asked)
+			case c.failed && (!a.Asleep() || a.Converged()):
+				t.Errorf("the agent is %s and converged: %t; want that the work is repeated", a.Status,
+					a.Converged())
+			case !c.failed && c.asleep != (a.Asleep() && !w.existence().Pod):
+				t.Errorf("the agent is %s (%s)", a.Status, a.StatusReason)
+			case !c.failed && !c.asleep && (a.Status != agent.Running || a.WokenBy != agent.WokenByUse):
+				t.Errorf("the agent is %s, woken by %q; want that it runs", a.Status, a.WokenBy)
+			}
 		})
 	}
 }
@@ -137,21 +134,18 @@ func TestWake_LeavesOtherAgents(t *testing.T) {
 			act(agent.Pause)(a)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.settle()
-				w.change(change)
-				w.settle()
-				before := w.record()
-				if err := w.waker().Wake(t.Context(), w.id, agent.WokenByRequest, time.Now()); err != nil {
-					t.Error(err)
-				}
-				if after := w.record(); !after.Equal(before) {
-					t.Errorf("the agent was %s and is %s", before.Status, after.Status)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			w.settle()
+			w.change(change)
+			w.settle()
+			before := w.record()
+			if err := w.waker().Wake(t.Context(), w.id, agent.WokenByRequest, time.Now()); err != nil {
+				t.Error(err)
+			}
+			if after := w.record(); !after.Equal(before) {
+				t.Errorf("the agent was %s and is %s", before.Status, after.Status)
+			}
 		})
 	}
 }

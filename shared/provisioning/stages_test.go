@@ -53,36 +53,33 @@ func TestReconcile_RecordsWhenARunningAgentsStagesRanAgain(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.settle()
-				before := w.record().Stages
-				for range 2 {
-					time.Sleep(time.Hour) //nolint:forbidigo // in the bubble's time
-					w.change(c.change)
-					cluster := &secondsCluster{w.objects(), c.failures}
-					r := w.reconciler()
-					r.Cluster = cluster
-					begun, commits := time.Now(), w.database.Commits
-					for range c.failures {
-						if err := r.Reconcile(t.Context(), w.id); err == nil {
-							t.Error("Reconcile = nil, want the failure of the runtime stage")
-						}
-						time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
-						begun = time.Now()
+		inBubble(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			w.settle()
+			before := w.record().Stages
+			for range 2 {
+				time.Sleep(time.Hour) //nolint:forbidigo // in the bubble's time
+				w.change(c.change)
+				cluster := &secondsCluster{w.objects(), c.failures}
+				r := w.reconciler()
+				r.Cluster = cluster
+				begun, commits := time.Now(), w.database.Commits
+				for range c.failures {
+					if err := r.Reconcile(t.Context(), w.id); err == nil {
+						t.Error("Reconcile = nil, want the failure of the runtime stage")
 					}
-					if err := r.Reconcile(t.Context(), w.id); err != nil || !settled(w.record()) {
-						t.Fatalf("Reconcile = %v, want an agent that runs", err)
-					}
-					if got, want := w.database.Commits-commits, int64(2*(1+c.failures)); got != want {
-						t.Errorf("%d writes of the record, want %d", got, want)
-					}
-					again := append(c.want, agent.StageSecrets, agent.StageRuntime, agent.StageReady)
-					wantTimes(t, w.record().Stages, before, again, begun, 1+c.failures)
+					time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
+					begun = time.Now()
 				}
-			})
+				if err := r.Reconcile(t.Context(), w.id); err != nil || !settled(w.record()) {
+					t.Fatalf("Reconcile = %v, want an agent that runs", err)
+				}
+				if got, want := w.database.Commits-commits, int64(2*(1+c.failures)); got != want {
+					t.Errorf("%d writes of the record, want %d", got, want)
+				}
+				again := append(c.want, agent.StageSecrets, agent.StageRuntime, agent.StageReady)
+				wantTimes(t, w.record().Stages, before, again, begun, 1+c.failures)
+			}
 		})
 	}
 }

@@ -98,23 +98,20 @@ func TestReconcile_ShowsWhyAnAgentWaits(t *testing.T) {
 	for code, wantSoon := range map[string]bool{
 		provisioning.CodeImagePull: true, "pod_crash_loop": true, notReady: false, agent.CodeUnschedulable: false,
 	} {
-		t.Run(code, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				r := w.reconciler()
-				r.Cluster = &pendingCluster{w.objects(), provisioning.PodFailure{Code: code, Message: "Why."}}
-				for _, want := range []bool{wantSoon, true} {
-					must(t, r.Reconcile(t.Context(), w.id))
-					a := w.record()
-					shown := a.Failure != nil && a.Failure.Code == code
-					if shown != want || a.Status != agent.Provisioning {
-						t.Errorf("the agent is %s with failure %+v; want provisioning, shown %t", a.Status,
-							a.Failure, want)
-					}
-					time.Sleep(61 * time.Second) //nolint:forbidigo // in the bubble's time
+		inBubble(t, code, func(t *testing.T) {
+			w := newWorld(t)
+			r := w.reconciler()
+			r.Cluster = &pendingCluster{w.objects(), provisioning.PodFailure{Code: code, Message: "Why."}}
+			for _, want := range []bool{wantSoon, true} {
+				must(t, r.Reconcile(t.Context(), w.id))
+				a := w.record()
+				shown := a.Failure != nil && a.Failure.Code == code
+				if shown != want || a.Status != agent.Provisioning {
+					t.Errorf("the agent is %s with failure %+v; want provisioning, shown %t", a.Status,
+						a.Failure, want)
 				}
-			})
+				time.Sleep(61 * time.Second) //nolint:forbidigo // in the bubble's time
+			}
 		})
 	}
 }
