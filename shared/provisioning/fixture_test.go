@@ -90,16 +90,28 @@ func (w *world) secretClient() simulationtest.SecretClient {
 // objects is the cluster of a world. It records which generations are applied.
 type objects struct {
 	simulationtest.ClusterClient
-	world *world
+	world  *world
+	before beforeStage
 }
 
+// beforeStage runs before a stage is applied, and before a look at the pod, which has StageReady. With an error, the
+// call fails.
+type beforeStage func(ctx context.Context, a agent.Agent, stage agent.StageName) error
+
 func (w *world) objects() objects {
-	return objects{simulationtest.ClusterClient{Cluster: w.cluster, Process: w, Name: "worker"}, w}
+	return w.objectsBefore(func(context.Context, agent.Agent, agent.StageName) error { return nil })
+}
+
+func (w *world) objectsBefore(before beforeStage) objects {
+	return objects{simulationtest.ClusterClient{Cluster: w.cluster, Process: w, Name: "worker"}, w, before}
 }
 
 func (o objects) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
 	in provisioning.RuntimeInput,
 ) error {
+	if err := o.before(ctx, a, stage); err != nil {
+		return err
+	}
 	err := o.ClusterClient.Apply(ctx, a, stage, in)
 	if err == nil {
 		o.world.Lock()
@@ -107,6 +119,13 @@ func (o objects) Apply(ctx context.Context, a agent.Agent, stage agent.StageName
 		o.world.applied[stage] = a.Generation
 	}
 	return err
+}
+
+func (o objects) CheckReady(ctx context.Context, a agent.Agent) error {
+	if err := o.before(ctx, a, agent.StageReady); err != nil {
+		return err
+	}
+	return o.ClusterClient.CheckReady(ctx, a)
 }
 
 // loseNamespace deletes the agent's namespace, as a person does.

@@ -93,7 +93,7 @@ func TestReconcile_StartsAgainWhenTheNamespaceOfANewAgentIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		r := w.reconciler()
-		r.Cluster = &overtakenCluster{objects: w.objects(), stage: agent.StageRoute, finish: w.loseNamespace}
+		r.Cluster = w.overtaken(agent.StageRoute, nil, w.loseNamespace)
 		if err := r.Reconcile(t.Context(), w.id); err == nil {
 			t.Error("Reconcile = nil, want an error: the namespace is gone")
 		}

@@ -1,7 +1,6 @@
 package provisioning_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -219,32 +218,17 @@ func TestReconcile_AddsFewMessagesInAnOutage(t *testing.T) {
 	}
 }
 
-// slowCluster answers when ctx ends.
-type slowCluster struct {
-	objects
-	on agent.StageName // StageReady for looks
-}
-
-func (c slowCluster) hang(ctx context.Context, stage agent.StageName) error {
-	if c.on != stage {
-		return nil
-	}
+// hanging answers when ctx ends.
+func hanging(ctx context.Context) error {
 	<-ctx.Done()
 	return fault.New(fault.Unavailable, "cluster_unavailable", "It did not answer.").WithCause(ctx.Err())
 }
 
-func (c slowCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
-	in provisioning.RuntimeInput,
-) error {
-	return cmp.Or(c.hang(ctx, stage), c.objects.Apply(ctx, a, stage, in))
-}
+// hangingDeletion is a cluster whose looks at a deletion hang.
+type hangingDeletion struct{ objects }
 
-func (c slowCluster) CheckReady(ctx context.Context, a agent.Agent) error {
-	return cmp.Or(c.hang(ctx, agent.StageReady), c.objects.CheckReady(ctx, a))
-}
-
-func (c slowCluster) CheckGone(ctx context.Context, _ agent.Agent) (provisioning.Gone, error) {
-	return provisioning.Gone{}, c.hang(ctx, agent.StageReady)
+func (hangingDeletion) CheckGone(ctx context.Context, _ agent.Agent) (provisioning.Gone, error) {
+	return provisioning.Gone{}, hanging(ctx)
 }
 
 // Whatever hangs, and whatever a push waits for.
@@ -270,7 +254,14 @@ func TestReconcile_HoldsNoPushLongerThanTenSeconds(t *testing.T) {
 				w.change(c.given)
 			}
 			r := w.reconciler()
-			r.Cluster = slowCluster{w.objects(), c.on}
+			r.Cluster = hangingDeletion{w.objectsBefore(
+				func(ctx context.Context, _ agent.Agent, stage agent.StageName) error {
+					if stage != c.on {
+						return nil
+					}
+					return hanging(ctx)
+				},
+			)}
 			begun := time.Now()
 			err := r.Reconcile(t.Context(), w.id)
 			if took := time.Since(begun); took > 10*time.Second {

@@ -10,40 +10,18 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// overtakenCluster lets another worker finish the agent's work during the first call for a stage. Then that call
-// returns err.
-type overtakenCluster struct {
-	objects
-	stage  agent.StageName
-	finish func()
-	err    error
-}
-
-// overtake returns the error of the overtaken call.
-func (c *overtakenCluster) overtake(stage agent.StageName) error {
-	if stage != c.stage || c.finish == nil {
-		return nil
-	}
-	finish := c.finish
-	c.finish = nil
-	finish()
-	return c.err
-}
-
-func (c *overtakenCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
-	in provisioning.RuntimeInput,
-) error {
-	if err := c.overtake(stage); err != nil {
+// overtaken is a cluster in which another worker finishes the agent's work during the first call for a stage. Then that
+// call returns err.
+func (w *world) overtaken(stage agent.StageName, err error, finish func()) objects {
+	first := true
+	return w.objectsBefore(func(_ context.Context, _ agent.Agent, called agent.StageName) error {
+		if called != stage || !first {
+			return nil
+		}
+		first = false
+		finish()
 		return err
-	}
-	return c.objects.Apply(ctx, a, stage, in)
-}
-
-func (c *overtakenCluster) CheckReady(ctx context.Context, a agent.Agent) error {
-	if err := c.overtake(agent.StageReady); err != nil {
-		return err
-	}
-	return c.objects.CheckReady(ctx, a)
+	})
 }
 
 func TestReconcile_WritesNothingAfterAnotherWorkerFinished(t *testing.T) {
@@ -75,13 +53,13 @@ func TestReconcile_WritesNothingAfterAnotherWorkerFinished(t *testing.T) {
 			}
 			var finished agent.Agent
 			slow := w.reconciler()
-			slow.Cluster = &overtakenCluster{objects: w.objects(), stage: c.stage, err: c.err, finish: func() {
+			slow.Cluster = w.overtaken(c.stage, c.err, func() {
 				w.change(func(a *agent.Agent) { a.Lease = agent.Lease{} }) // it has run out
 				if err := w.deliver(); err != nil {
 					t.Errorf("the other worker failed: %v", err)
 				}
 				finished = w.record()
-			}}
+			})
 			if err := slow.Reconcile(t.Context(), w.id); err != nil {
 				t.Errorf("Reconcile = %v, want nil", err)
 			}

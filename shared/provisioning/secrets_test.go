@@ -103,21 +103,6 @@ func TestReconcile_ProvesARotationWithoutTheFormerCredentials(t *testing.T) {
 	})
 }
 
-// recordingCluster records the environment of each pod.
-type recordingCluster struct {
-	objects
-	environments [][]agent.EnvVar
-}
-
-func (c *recordingCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
-	in provisioning.RuntimeInput,
-) error {
-	if stage == agent.StageRuntime {
-		c.environments = append(c.environments, a.Env)
-	}
-	return c.objects.Apply(ctx, a, stage, in)
-}
-
 // An agent waits for the secret it was created with. A PUT stores the value after a worker has loaded the record and
 // before it writes.
 func TestReconcile_StartsNoPodWithoutAValueStoredDuringTheRun(t *testing.T) {
@@ -146,17 +131,23 @@ func TestReconcile_StartsNoPodWithoutAValueStoredDuringTheRun(t *testing.T) {
 			}
 			request("put", agent.Outcome{Version: version})
 		}}
-		pods := &recordingCluster{objects: w.objects()}
+		var environments [][]agent.EnvVar // of each pod
 		r := w.reconciler()
-		r.Records, r.Cluster = stores, pods
+		r.Records = stores
+		r.Cluster = w.objectsBefore(func(_ context.Context, a agent.Agent, stage agent.StageName) error {
+			if stage == agent.StageRuntime {
+				environments = append(environments, a.Env)
+			}
+			return nil
+		})
 		must(t, r.Reconcile(t.Context(), w.id))
-		for i, env := range pods.environments {
+		for i, env := range environments {
 			if len(env) != 1 || env[0].SecretVersion != 1 {
 				t.Errorf("pod %d has the environment %+v, want TOKEN in version 1", i+1, env)
 			}
 		}
-		if w.record().Status != agent.Running || len(pods.environments) == 0 {
-			t.Errorf("status = %s with %d pods, want running with one", w.record().Status, len(pods.environments))
+		if w.record().Status != agent.Running || len(environments) == 0 {
+			t.Errorf("status = %s with %d pods, want running with one", w.record().Status, len(environments))
 		}
 	})
 }

@@ -105,10 +105,8 @@ func TestReconcile_GrowsAVolumeThatWasNotMadeYet(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			r := w.reconciler()
-			r.Cluster = &overtakenCluster{
-				objects: w.objects(), stage: agent.StageRuntime, finish: func() {},
-				err: fault.New(fault.Unavailable, "refused", "Refused."),
-			}
+			refused := fault.New(fault.Unavailable, "refused", "Refused.")
+			r.Cluster = w.overtaken(agent.StageRuntime, refused, func() {})
 			if err := r.Reconcile(t.Context(), w.id); err == nil {
 				t.Error("Reconcile = nil, want the failure of the runtime stage")
 			}
@@ -131,10 +129,10 @@ func TestReconcile_AFormerSizeUndoesNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			r := w.reconciler()
-			r.Cluster = &overtakenCluster{objects: w.objects(), stage: stage, finish: func() {
+			r.Cluster = w.overtaken(stage, nil, func() {
 				w.change(resize(plan.Business))
 				w.settle()
-			}}
+			})
 			if err := r.Reconcile(t.Context(), w.id); err != nil {
 				t.Errorf("%s: Reconcile = %v", stage, err)
 			}
@@ -144,18 +142,7 @@ func TestReconcile_AFormerSizeUndoesNothing(t *testing.T) {
 	}
 }
 
-// fixedCluster has a class whose volumes cannot grow.
-type fixedCluster struct{ objects }
-
-func (c fixedCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
-	in provisioning.RuntimeInput,
-) error {
-	if stage == agent.StageStorage {
-		return &provisioning.Permanent{Code: "volume_cannot_grow", Message: "The volume cannot grow."}
-	}
-	return c.objects.Apply(ctx, a, stage, in)
-}
-
+// The volumes of the agent's class cannot grow.
 func TestReconcile_EndsInErrorIfTheVolumeCannotGrow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +150,12 @@ func TestReconcile_EndsInErrorIfTheVolumeCannotGrow(t *testing.T) {
 		w.settle()
 		w.change(resize(plan.Business))
 		r := w.reconciler()
-		r.Cluster = fixedCluster{w.objects()}
+		r.Cluster = w.objectsBefore(func(_ context.Context, _ agent.Agent, stage agent.StageName) error {
+			if stage == agent.StageStorage {
+				return &provisioning.Permanent{Code: "volume_cannot_grow", Message: "The volume cannot grow."}
+			}
+			return nil
+		})
 		if err := r.Reconcile(t.Context(), w.id); err != nil {
 			t.Errorf("Reconcile = %v, want no further delivery", err)
 		}

@@ -11,21 +11,19 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// secondsCluster takes a second for each stage, and fails the first calls for the runtime stage.
-type secondsCluster struct {
-	objects
-	failures int
-}
-
-func (c *secondsCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
-	in provisioning.RuntimeInput,
-) error {
-	time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
-	if stage == agent.StageRuntime && c.failures > 0 {
-		c.failures--
-		return fault.New(fault.Unavailable, "refused", "Refused.")
-	}
-	return c.objects.Apply(ctx, a, stage, in)
+// slowObjects is a cluster that takes a second for each stage, and fails the first calls for the runtime stage.
+func (w *world) slowObjects(failures int) objects {
+	return w.objectsBefore(func(_ context.Context, _ agent.Agent, stage agent.StageName) error {
+		if stage == agent.StageReady {
+			return nil
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
+		if stage == agent.StageRuntime && failures > 0 {
+			failures--
+			return fault.New(fault.Unavailable, "refused", "Refused.")
+		}
+		return nil
+	})
 }
 
 // Each stage that a change of a running agent runs again has the time of that run, in the same number of writes.
@@ -60,9 +58,8 @@ func TestReconcile_RecordsWhenARunningAgentsStagesRanAgain(t *testing.T) {
 			for range 2 {
 				time.Sleep(time.Hour) //nolint:forbidigo // in the bubble's time
 				w.change(c.change)
-				cluster := &secondsCluster{w.objects(), c.failures}
 				r := w.reconciler()
-				r.Cluster = cluster
+				r.Cluster = w.slowObjects(c.failures)
 				begun, commits := time.Now(), w.database.Commits
 				for range c.failures {
 					if err := r.Reconcile(t.Context(), w.id); err == nil {
@@ -125,7 +122,7 @@ func TestReconcile_RecordsWhenARunningAgentsStageFailed(t *testing.T) {
 				w.change(act(agent.Restart))
 			}
 			r := w.reconciler()
-			r.Cluster = &secondsCluster{w.objects(), 1}
+			r.Cluster = w.slowObjects(1)
 			begun := time.Now()
 			if err := r.Reconcile(t.Context(), w.id); err == nil {
 				t.Error("Reconcile = nil, want the failure of the runtime stage")
