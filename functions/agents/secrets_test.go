@@ -49,17 +49,10 @@ func TestPutSecrets_NamesEveryViolationWithoutValues(t *testing.T) {
 		"a key in lower case": {body: `{"secrets": {"log_level": "canary"}}`, status: 409, want: nil},
 		"twenty keys":         {body: keys(20), status: 409, want: nil},
 		"no body":             {body: ``, status: 422, want: []string{"missing [body]"}},
-		"no secrets": {
-			body: `{"secret": {"A": "canary"}}`, status: 422,
-			want: []string{"missing [body secrets]"},
-		},
-		"secrets is null": {
-			body: `{"secrets": null}`, status: 422,
-			want: []string{"dict_type [body secrets]"},
-		},
+		"no secrets":          {body: `{"secret": {"A": "canary"}}`, status: 422, want: []string{"missing [body secrets]"}},
+		"secrets is null":     {body: `{"secrets": null}`, status: 422, want: []string{"dict_type [body secrets]"}},
 		"secrets is a string": {
-			body: `{"secrets": "canary"}`, status: 422,
-			want: []string{"dict_type [body secrets]"},
+			body: `{"secrets": "canary"}`, status: 422, want: []string{"dict_type [body secrets]"},
 		},
 		"secrets is empty": {body: `{"secrets": {}}`, status: 422, want: []string{"too_short [body secrets]"}},
 		"twenty-one keys":  {body: keys(21), status: 422, want: []string{"too_long [body secrets]"}},
@@ -67,17 +60,13 @@ func TestPutSecrets_NamesEveryViolationWithoutValues(t *testing.T) {
 			body: `{"secrets": {"A": 1, "B": ["canary"]}}`, status: 422,
 			want: []string{"string_type [body secrets A]", "string_type [body secrets B]"},
 		},
-		"an empty value": {
-			body: value(""), status: 422,
-			want: []string{"string_too_short [body secrets A_TOKEN]"},
-		},
+		"an empty value": {body: value(""), status: 422, want: []string{"string_too_short [body secrets A_TOKEN]"}},
 		"a value one byte too long": {
 			body: value(strings.Repeat("x", 65_535) + "ü"), status: 422,
 			want: []string{"value_error [body secrets A_TOKEN]"},
 		},
 		"a value with a NUL": {
-			body: value(`canary\u0000`), status: 422,
-			want: []string{"value_error [body secrets A_TOKEN]"},
+			body: value(`canary\u0000`), status: 422, want: []string{"value_error [body secrets A_TOKEN]"},
 		},
 		"malformed keys": {
 			body: `{"secrets": {"1A": "canary", "A-B": null, "": "canary"}}`, status: 422,
@@ -97,12 +86,12 @@ func TestPutSecrets_NamesEveryViolationWithoutValues(t *testing.T) {
 			status: 409, want: nil,
 		},
 		"a brokered value one byte too long": {
-			body:   injected(strings.Repeat("x", 8<<10+1), `{"hosts": ["a.example"]}`),
-			status: 422, want: []string{"value_error [body secrets A_TOKEN]"},
+			body: injected(strings.Repeat("x", 8<<10+1), `{"hosts": ["a.example"]}`), status: 422,
+			want: []string{"value_error [body secrets A_TOKEN]"},
 		},
 		"a brokered value of two lines": {
-			body:   injected(`canary\r\nX: y`, `{"hosts": ["a.example"]}`),
-			status: 422, want: []string{"value_error [body secrets A_TOKEN]"},
+			body: injected(`canary\r\nX: y`, `{"hosts": ["a.example"]}`), status: 422,
+			want: []string{"value_error [body secrets A_TOKEN]"},
 		},
 		"brokered without hosts": {
 			body: injected("canary", `{}`), status: 422, want: []string{"missing [body inject A_TOKEN hosts]"},
@@ -128,8 +117,8 @@ func TestPutSecrets_NamesEveryViolationWithoutValues(t *testing.T) {
 			status: 422, want: []string{"value_error [body inject A_TOKEN]"},
 		},
 		"brokered without a value": {
-			body:   `{"secrets": {"B": "canary"}, "inject": {"A_TOKEN": {"hosts": ["a.example"]}}}`,
-			status: 422, want: []string{"value_error [body inject A_TOKEN]"},
+			body: `{"secrets": {"B": "canary"}, "inject": {"A_TOKEN": {"hosts": ["a.example"]}}}`, status: 422,
+			want: []string{"value_error [body inject A_TOKEN]"},
 		},
 		"a body that is no JSON":      {body: `canary`, status: 422, want: []string{"json_invalid [body 1]"}},
 		"a body over half a mebibyte": {body: value(strings.Repeat("x", 512<<10)), status: 413, want: nil},

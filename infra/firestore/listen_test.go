@@ -376,23 +376,19 @@ func TestListenStream_FollowsTheProtocol(t *testing.T) {
 		want     bool
 		wantCode codes.Code
 	}{
-		"nothing":                       {},
-		"a record":                      {given: messages{added(1), current(1), complete()}, want: true},
-		"a record before it is current": {given: messages{added(1), complete()}},
-		"a record before it is complete": {
-			given: messages{added(1), current(1)},
-		},
-		"all targets become current": {given: messages{added(1), current(), complete()}, want: true},
-		"a record of another watch":  {given: messages{added(2), current(2), complete()}},
-		"a record of both watches":   {given: messages{added(2, 1), current(1, 2), complete()}, want: true},
+		"nothing":                        {},
+		"a record":                       {given: messages{added(1), current(1), complete()}, want: true},
+		"a record before it is current":  {given: messages{added(1), complete()}},
+		"a record before it is complete": {given: messages{added(1), current(1)}},
+		"all targets become current":     {given: messages{added(1), current(), complete()}, want: true},
+		"a record of another watch":      {given: messages{added(2), current(2), complete()}},
+		"a record of both watches":       {given: messages{added(2, 1), current(1, 2), complete()}, want: true},
 		"a record of an ended watch": {
 			given: messages{added(9), current(9), complete(), refused(9), counted(1, 9)},
 		},
 		"records of several completions": {
-			given: messages{
-				added(1), added(1), current(1), complete(), added(1), complete(), added(1),
-			},
-			want: true,
+			given: messages{added(1), added(1), current(1), complete(), added(1), complete(), added(1)},
+			want:  true,
 		},
 		"a deletion is no record": {
 			given: messages{added(1), current(1), complete(), deleted(1), complete()}, want: true,
@@ -410,20 +406,15 @@ func TestListenStream_FollowsTheProtocol(t *testing.T) {
 			},
 			want: true,
 		},
-		"a count that is right": {
-			given: messages{added(1), current(1), complete(), counted(1, 1)}, want: true,
-		},
+		"a count that is right": {given: messages{added(1), current(1), complete(), counted(1, 1)}, want: true},
 		"a count after a deletion": {
-			given: messages{added(1), added(1), current(1), complete(), deleted(1), counted(1, 1)},
-			want:  true,
+			given: messages{added(1), added(1), current(1), complete(), deleted(1), counted(1, 1)}, want: true,
 		},
 		"a count that is wrong": {
 			given: messages{added(1), current(1), complete(), counted(2, 1)}, wantCode: codes.Unavailable,
 		},
-		"refused": {given: messages{refused(1)}, wantCode: codes.PermissionDenied},
-		"another is refused": {
-			given: messages{refused(2), added(1), current(1), complete()}, want: true,
-		},
+		"refused":            {given: messages{refused(1)}, wantCode: codes.PermissionDenied},
+		"another is refused": {given: messages{refused(2), added(1), current(1), complete()}, want: true},
 		"removed without a cause": {
 			given: messages{targetChange(firestorepb.TargetChange_REMOVE, 1)}, wantCode: codes.Internal,
 		},

@@ -114,11 +114,13 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 		},
 		"unschedulable": {pod: podWith(withCondition(corev1.PodScheduled, corev1.ConditionFalse,
 			corev1.PodReasonUnschedulable)), code: codeUnschedulable, message: "room"},
-		"not scheduled yet": {pod: podWith(withCondition(corev1.PodScheduled, corev1.ConditionFalse,
-			"SchedulerError")), code: codeTimeout, silent: true},
-		"creating": {
-			pod: podWith(withContainer(0, waitingFor("ContainerCreating"), none)), code: codeTimeout,
-			silent: true, message: "did not start",
+		"not scheduled yet": {
+			pod:    podWith(withCondition(corev1.PodScheduled, corev1.ConditionFalse, "SchedulerError")),
+			code:   codeTimeout,
+			silent: true,
+		}, "creating": {
+			pod:  podWith(withContainer(0, waitingFor("ContainerCreating"), none)),
+			code: codeTimeout, silent: true, message: "did not start",
 		},
 		"pulling fails": {pod: podWith(withContainer(0, waitingFor("ErrImagePull"), none)), code: codeImagePull},
 		"pulling finds nothing": {
@@ -127,16 +129,15 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 			code: codeImagePull, message: "registry does not have",
 		},
 		"pulling backs off": {
-			pod:  podWith(withContainer(0, waitingFor("ImagePullBackOff"), none)),
-			code: codeImagePull,
+			pod: podWith(withContainer(0, waitingFor("ImagePullBackOff"), none)), code: codeImagePull,
 		},
 		"image name": {
-			pod:  podWith(withContainer(0, waitingFor("InvalidImageName"), none)),
-			code: codeImagePull, permanent: true,
+			pod: podWith(withContainer(0, waitingFor("InvalidImageName"), none)), code: codeImagePull,
+			permanent: true,
 		},
 		"config": {
-			pod:  podWith(withContainer(0, waitingFor("CreateContainerConfigError"), none)),
-			code: codeNoStart, repairable: true,
+			pod: podWith(withContainer(0, waitingFor("CreateContainerConfigError"), none)), code: codeNoStart,
+			repairable: true,
 		},
 		"root": {
 			pod: podWith(withContainer(0, waitingBecause("CreateContainerConfigError",
@@ -152,13 +153,10 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 			pod:  podWith(withContainer(1, waitingFor("CrashLoopBackOff"), exited(128, "StartError"))),
 			code: codeCrashLoop, message: "128 (its command cannot be run).",
 		},
-		"running": {
-			pod: podWith(withContainer(0, running, none)), code: codeTimeout,
-			message: "did not serve",
-		},
+		"running": {pod: podWith(withContainer(0, running, none)), code: codeTimeout, message: "did not serve"},
 		"does not listen": {
-			pod: podWith(withSpec(""), withFront(0, running, none), withContainer(0, running, none)), code: codeTimeout,
-			message: "did not accept connections on $PORT (3000)",
+			pod:  podWith(withSpec(""), withFront(0, running, none), withContainer(0, running, none)),
+			code: codeTimeout, message: "did not accept connections on $PORT (3000)",
 		},
 		"unhealthy": {
 			pod:  podWith(withSpec("/healthz"), withFront(0, running, none), withContainer(0, running, none)),
@@ -184,8 +182,7 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 			code: codeNoStart, message: "exit code 137 (killed), once",
 		},
 		"front crashed, runs": {
-			pod: podWith(withSpec(""), withFront(1, running, exited(2, "Error")),
-				withContainer(0, running, none)),
+			pod:  podWith(withSpec(""), withFront(1, running, exited(2, "Error")), withContainer(0, running, none)),
 			code: codeTimeout, message: "did not accept connections",
 		},
 		"agent crashes, front runs": {
@@ -255,36 +252,32 @@ func TestExplainEvent_ExplainsKnownEvents(t *testing.T) {
 	}{
 		{
 			reason: "FailedCreate", message: failed + `pod rejected: RuntimeClass "gvisor" not found`,
-			code:      codeNoSandbox,
-			permanent: true,
+			code: codeNoSandbox, permanent: true,
 		},
 		{
-			reason: "FailedCreate", message: failed +
-				"exceeded quota: agent, requested: pods=1, used: pods=2, limited: pods=2", code: codeQuotaExceeded,
-			permanent: false,
+			reason:  "FailedCreate",
+			message: failed + "exceeded quota: agent, requested: pods=1, used: pods=2, limited: pods=2",
+			code:    codeQuotaExceeded,
 		},
 		{
 			reason: "FailedCreate", message: failed + "status unknown for quota: agent, resources: pods",
-			code: codeQuotaExceeded, permanent: false,
+			code: codeQuotaExceeded,
 		},
 		{
 			reason: "FailedCreate", message: failed + `violates PodSecurity "restricted:latest": privileged`,
 			code: codeRejected, permanent: true,
 		},
 		{
-			reason: "FailedCreate", message: failed +
-				`error looking up service account x/default: serviceaccount "default" not found`, code: codeRejected,
-			permanent: false,
+			reason:  "FailedCreate",
+			message: failed + `error looking up service account x/default: serviceaccount "default" not found`,
+			code:    codeRejected,
 		},
 		{
 			reason:  "FailedCreatePodSandBox",
 			message: `Failed to create pod sandbox: rpc error: no runtime for "runsc" is configured`,
-			code:    codeNoSandbox, permanent: false,
+			code:    codeNoSandbox,
 		},
-		{
-			reason: "FailedCreatePodSandBox", message: "Failed to create pod sandbox: network not ready", code: "",
-			permanent: false,
-		},
+		{reason: "FailedCreatePodSandBox", message: "Failed to create pod sandbox: network not ready"},
 		{reason: "FailedMount", message: "MountVolume.SetUp failed", code: codeNoVolume, permanent: false},
 		{reason: "FailedAttachVolume", message: "Multi-Attach error for volume", code: codeNoVolume, permanent: false},
 		{reason: "Unhealthy", message: "Readiness probe failed", code: "", permanent: false},

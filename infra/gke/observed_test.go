@@ -48,10 +48,7 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 		lost    time.Time
 		message string
 	}{
-		"new": {
-			pod: podWith(made), code: codeTimeout, since: created, lastRun: 0,
-			message: "did not start",
-		},
+		"new": {pod: podWith(made), code: codeTimeout, since: created, message: "did not start"},
 		"ready": {pod: podWith(made, ready(corev1.ConditionTrue, later),
 			withContainer(0, running, none)), code: "", since: later, lastRun: 0, lost: created, message: ""},
 		"ready after a crash": {
@@ -62,21 +59,21 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 		"not ready any more": {pod: podWith(made, ready(corev1.ConditionFalse, later),
 			withContainer(0, running, none)), code: codeTimeout, since: later, lastRun: 0, message: "did not serve"},
 		"ready, told to stop": {
-			pod: podWith(made, told, ready(corev1.ConditionTrue, later)), code: codeTimeout,
-			since: stopping, lastRun: 0, message: "previous pod",
+			pod: podWith(made, told, ready(corev1.ConditionTrue, later)), code: codeTimeout, since: stopping,
+			message: "previous pod",
 		},
 		"not ready, told to stop": {
-			pod: podWith(made, told, ready(corev1.ConditionFalse, later)), code: codeTimeout,
-			since: later, lastRun: 0, message: "previous pod",
+			pod: podWith(made, told, ready(corev1.ConditionFalse, later)), code: codeTimeout, since: later,
+			message: "previous pod",
 		},
 		"not ready because it is told to stop": {
 			pod: podWith(made, told, patient, ready(corev1.ConditionFalse, later)), code: codeTimeout,
-			since: stopping, lastRun: 0, message: "previous pod",
+			since: stopping, message: "previous pod",
 		},
 		"a crash loop": {
-			pod: podWith(made,
-				withContainer(3, loop, endedAfter(later, later.Add(time.Second)))), code: codeCrashLoop, since: created,
-			lastRun: time.Second, lost: later.Add(time.Second), message: "exit code 1.",
+			pod:  podWith(made, withContainer(3, loop, endedAfter(later, later.Add(time.Second)))),
+			code: codeCrashLoop, since: created, lastRun: time.Second, lost: later.Add(time.Second),
+			message: "exit code 1.",
 		},
 		"a crash, this moment": {
 			pod: podWith(made,
@@ -84,24 +81,24 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 			code: codeCrashLoop, since: created, lastRun: 2 * time.Second, message: "",
 		},
 		"what could not start": {
-			pod:  podWith(made, withContainer(3, loop, endedAfter(epoch, later))),
-			code: codeCrashLoop, since: created, lastRun: 0, message: "",
+			pod: podWith(made, withContainer(3, loop, endedAfter(epoch, later))), code: codeCrashLoop,
+			since: created,
 		},
 		"an end without times": {
-			pod:  podWith(made, withContainer(3, loop, endedAfter(unset, unset))),
-			code: codeCrashLoop, since: created, lastRun: 0, message: "",
+			pod: podWith(made, withContainer(3, loop, endedAfter(unset, unset))), code: codeCrashLoop,
+			since: created,
 		},
 		"an end without a start": {
-			pod:  podWith(made, withContainer(3, loop, endedAfter(unset, later))),
-			code: codeCrashLoop, since: created, lastRun: 0, message: "",
+			pod: podWith(made, withContainer(3, loop, endedAfter(unset, later))), code: codeCrashLoop,
+			since: created,
 		},
 		"clocks that went back": {
-			pod:  podWith(made, withContainer(3, loop, endedAfter(later, created))),
-			code: codeCrashLoop, since: created, lastRun: 0, message: "",
+			pod: podWith(made, withContainer(3, loop, endedAfter(later, created))), code: codeCrashLoop,
+			since: created,
 		},
 		"out of memory": {
 			pod: podWith(made, sized, withContainer(3, loop, exited(137, "OOMKilled"))), code: codeOutOfMemory,
-			since: created, lastRun: 0, message: "memory limit of 2 GiB",
+			since: created, message: "memory limit of 2 GiB",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
