@@ -18,7 +18,6 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/metrics"
-	"agents.example/controlplane/shared/plan"
 )
 
 // hostileName ends its label and adds a series, if it is not escaped.
@@ -76,8 +75,7 @@ func TestAllMetrics_IsForMembers(t *testing.T) {
 // another organization.
 func TestAllMetrics_ListsEveryAgentOfTheOrganization(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	ids := map[string]string{}
 	for name, change := range map[string]func(*agent.Agent){
 		"runs":     func(a *agent.Agent) { a.Name = hostileName },

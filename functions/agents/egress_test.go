@@ -34,8 +34,7 @@ func newRestricted(t *testing.T, b *backendtest.Backend) string {
 // TestAgents_HaveEgress: a creation decides what an agent may reach, or else its organization.
 func TestAgents_HaveEgress(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	create := func(egress string) agent.EgressView {
 		return egressOf(t, createAgent(t, b, egress).Want(t, http.StatusCreated, ""))
 	}
@@ -169,8 +168,7 @@ func TestAllowEgressHosts_AddsToTheList(t *testing.T) {
 // which clients see as they see a secret.
 func TestSecrets_StayOutsideTheAgent(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	id := b.RunningAgent(t, "org-1", nil).ID
 	put := func() functiontest.Response {
 		return callAgent(t, b, id, "PutSecrets",

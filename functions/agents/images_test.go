@@ -55,8 +55,7 @@ func TestListImages_ShowsWhatClientsMayChoose(t *testing.T) {
 
 func TestCreate_TakesAnImage(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	b.PutImages(t)
 	for _, c := range []struct {
 		selection, wantID, wantVersion, wantDigest, wantAvailable string
@@ -93,8 +92,7 @@ func TestCreate_TakesAnImage(t *testing.T) {
 
 func TestCreate_RefusesAnImageThatTheAgentMayNotRun(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	b.PutImages(t)
 	for _, c := range []struct {
 		selection string
@@ -139,8 +137,7 @@ func TestCreate_RefusesAnImageThatTheAgentMayNotRun(t *testing.T) {
 
 func TestUpdate_MovesAndSchedulesTheImage(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	b.PutImages(t)
 	id := createWith(t, b, plan.Startup, "assistant@1").Want(t, http.StatusCreated, "").Text("id")
 	const window = `{"days":["monday"],"start":"02:30","hours":2,"timezone":"Europe/Berlin"}`
@@ -240,8 +237,7 @@ func TestUpdate_ReportsAWrongWindowOnce(t *testing.T) {
 
 func TestUpdate_KeepsACustomImagePinnedInItsSandbox(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	id := createWith(
 		t,
 		b,
@@ -260,8 +256,7 @@ func TestUpdate_KeepsACustomImagePinnedInItsSandbox(t *testing.T) {
 
 func TestList_FindsAgentsByTheirImage(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	b.PutImages(t)
 	for _, selection := range []string{"assistant@1", "assistant@2", "default"} {
 		createWith(t, b, plan.Startup, selection).Want(t, http.StatusCreated, "")
@@ -295,8 +290,7 @@ func TestList_FindsAgentsByTheirImage(t *testing.T) {
 // TestList_EntityTagChangesWithTheCatalog: a client that asks with the entity tag it knows learns of a new version.
 func TestList_EntityTagChangesWithTheCatalog(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	assistant := b.PutImages(t)
 	id := createWith(t, b, plan.Startup, "assistant").Want(t, http.StatusCreated, "").Text("id")
 	known := map[string]string{}
@@ -332,8 +326,7 @@ func TestList_EntityTagChangesWithTheCatalog(t *testing.T) {
 // TestRehearsal_ShowsTheImage: a rehearsed call looks the image up, and changes nothing.
 func TestRehearsal_ShowsTheImage(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	b.PutImages(t)
 	id := createWith(t, b, plan.Startup, "assistant@1").Want(t, http.StatusCreated, "").Text("id")
 	update := func(body string) functiontest.Response { return patchAgent(t, b, id, body, dryRun()) }
@@ -354,8 +347,7 @@ func TestRehearsal_ShowsTheImage(t *testing.T) {
 // TestEvents_TellClientsOfTheImage: the event of a change is committed with it.
 func TestEvents_TellClientsOfTheImage(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	b.PutImages(t)
 	id := createWith(t, b, plan.Startup, "assistant@1").Want(t, http.StatusCreated, "").Text("id")
 	patchAgent(t, b, id, `{"image":"assistant@2"}`).Want(t, http.StatusOK, "")

@@ -7,9 +7,18 @@ import (
 
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/plan"
 )
 
 func TestMain(m *testing.M) { functiontest.Main(m) }
+
+// newRoomyBackend has org-1 on a plan with room for many agents, and with all features.
+func newRoomyBackend(t *testing.T) *backendtest.Backend {
+	t.Helper()
+	b := backendtest.New(t)
+	b.SetPlan(t, org, plan.Enterprise)
+	return b
+}
 
 // callAgent calls a route about an agent as an admin of org-1, unless an option names another caller.
 func callAgent(

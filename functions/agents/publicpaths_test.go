@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
-	"agents.example/controlplane/shared/plan"
 )
 
 // publicPathsOf are the public paths in an answer.
@@ -20,8 +18,7 @@ func publicPathsOf(t *testing.T, res functiontest.Response) []string {
 
 func TestAgents_HavePublicPaths(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	created := createAgent(t, b, `,"public_paths":["/telegram","/hooks/","/hooks/"]`).
 		Want(t, http.StatusCreated, "")
 	id := created.Text("id")
@@ -44,8 +41,7 @@ func TestAgents_HavePublicPaths(t *testing.T) {
 
 func TestAgents_RefusePublicPaths(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	id := createAgent(t, b, "").Want(t, http.StatusCreated, "").Text("id")
 	tooMany, err := json.Marshal(slices.Repeat([]string{"/x"}, 21))
 	must(t, err)

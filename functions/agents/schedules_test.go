@@ -12,7 +12,6 @@ import (
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/plan"
 )
 
 // schedulesOf are the schedules in an answer.
@@ -28,8 +27,7 @@ func createScheduled(t *testing.T, b *backendtest.Backend, schedules string) fun
 
 func TestAgents_HaveSchedules(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	created := createScheduled(t, b, `[
 		{"id":"report","cron":"30 9 * * MON-FRI","timezone":"Europe/Berlin","path":"/v1/run",
 		"body":"{\"p\":1}","missed":"run_once"},
@@ -57,8 +55,7 @@ func TestAgents_HaveSchedules(t *testing.T) {
 
 func TestAgents_RefuseSchedules(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	id := createScheduled(t, b, `[]`).Want(t, http.StatusCreated, "").Text("id")
 	schedule := func(fields string) string {
 		all := map[string]any{"id": "s", "cron": "0 9 * * *", "path": "/run"}
@@ -159,8 +156,7 @@ func TestWakeAgentAt_IsForgottenIfSchedulesNoLongerWake(t *testing.T) {
 
 func TestWakeAgentAt_SetsOneTime(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	id := createScheduled(t, b, `[]`).Want(t, http.StatusCreated, "").Text("id")
 	call := func(at string) functiontest.Response {
 		return callAgent(t, b, id, "WakeAgentAt", functiontest.RawBody(`{"at":`+at+`}`))

@@ -105,17 +105,22 @@ func (s *stores) exists(t *testing.T, agentID string) bool {
 	return err == nil
 }
 
-// failAdds loses the requests that add versions. A client can't know that they have no effect.
-func (s *stores) failAdds() {
+// losePut sets TOKEN with a request that loses its value. A client can't know that it has no effect.
+func (s *stores) losePut(t *testing.T, agentID, value string) secret.Operation {
+	t.Helper()
 	s.SecretManager.Inject(func(method, _ string) rpc.Fault {
 		if method != "AddSecretVersion" {
 			return rpc.Fault{}
 		}
 		return rpc.Fault{Before: status.Error(codes.Unavailable, "the connection broke")}
 	})
+	defer s.SecretManager.Inject(nil)
+	o, err := s.put(t, agentID, value)
+	if !fault.Is(err, fault.Unavailable) {
+		t.Fatalf("PUT = %v, want Unavailable", err)
+	}
+	return o
 }
-
-func (s *stores) heal() { s.SecretManager.Inject(nil) }
 
 // land adds a version of TOKEN as a request does that the secret store carries out late.
 func (s *stores) land(t *testing.T, agentID, value string) {

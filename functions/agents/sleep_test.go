@@ -51,8 +51,7 @@ func TestAgents_HavePoliciesOfSleep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := backendtest.New(t)
-			b.SetPlan(t, "org-1", plan.Enterprise)
+			b := newRoomyBackend(t)
 			created := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
 				functiontest.RawBody(`{"name":"a",`+row.create+`}`)).Want(t, http.StatusCreated, "")
 			if got := string(fieldOf[json.RawMessage](t, created, "sleep")); got != row.created {
@@ -68,8 +67,7 @@ func TestAgents_HavePoliciesOfSleep(t *testing.T) {
 
 func TestAgents_RefusePoliciesOfSleep(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	for name, sleep := range map[string]string{
 		"too soon": `{"after_seconds":299}`, "too late": `{"after_seconds":604801}`, "a fraction": `{"after_seconds":300.5}`,
 		"a text": `{"after_seconds":"1h"}`, "an unknown waker": `{"wake_on":["email"]}`,
@@ -130,8 +128,7 @@ func TestSleep_OfTheAgentItself(t *testing.T) {
 // every five seconds while its door is closed, for hours if the cluster's API is away.
 func TestSleep_IsInTheAuditLog(t *testing.T) {
 	t.Parallel()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	a := drowsyAgent(t, b)
 	for range 3 {
 		callAgent(t, b, a.ID, "SleepAgent", functiontest.WithToken(ownKey), functiontest.Header(doorHeader, "door")).

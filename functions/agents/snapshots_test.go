@@ -24,8 +24,7 @@ type snapshotScene struct {
 
 func newSnapshotScene(t *testing.T, env map[string]string) *snapshotScene {
 	t.Helper()
-	b := backendtest.New(t)
-	b.SetPlan(t, "org-1", plan.Enterprise)
+	b := newRoomyBackend(t)
 	return &snapshotScene{b, b.RunningAgent(t, "org-1", env).ID}
 }
 
