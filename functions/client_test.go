@@ -7,10 +7,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,11 +20,9 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 	"sigs.k8s.io/yaml"
 
-	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/client"
-	"agents.example/controlplane/shared/function"
 )
 
 // clientOperation is an operation of the description that the client has a method for.
@@ -202,20 +200,26 @@ func TestClient_SendsWhatTheDescriptionSays(t *testing.T) {
 	for id, o := range operations {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
-			checked := 0
-			server := functiontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if checked++; checked == 1 {
-					o.check(t, router, r)
-				}
-				w.WriteHeader(http.StatusForbidden) // of no interest
-			}))
+			server, checked := o.serve(t, router)
 			c, err := client.New(server.URL, client.StaticToken("token"), client.WithHTTPClient(server.Client()))
 			must(t, err)
-			if e := client.AsError(o.callMethod(t, c, path, true)); checked != 1 || e == nil {
-				t.Errorf("%d requests and the error %v, want one request and 403", checked, e)
+			if e := client.AsError(o.callMethod(t, c, path, true)); *checked != 1 || e == nil {
+				t.Errorf("%d requests and the error %v, want one request and 403", *checked, e)
 			}
 		})
 	}
+}
+
+// serve checks the first of the requests that it counts, and refuses all of them.
+func (o clientOperation) serve(t *testing.T, router routers.Router) (server *httptest.Server, checked *int) {
+	t.Helper()
+	checked = new(int)
+	return functiontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if *checked++; *checked == 1 {
+			o.check(t, router, r)
+		}
+		w.WriteHeader(http.StatusForbidden) // of no interest
+	})), checked
 }
 
 // check validates a request and compares it with the example.
@@ -266,35 +270,16 @@ func TestClient_ReachesEveryRoute(t *testing.T) {
 	for id, o := range operations {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
-			s := newSamples(t)
-			if prepare := routeCases()[id]; prepare != nil {
-				prepare(t, s)
-			}
-			var served []function.Served
-			var mu sync.Mutex
-			var reached []string
-			for _, r := range functions.Routes(s.Dependencies) {
-				one := r.Served(s.Guard)
-				handler := one.Handler
-				one.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-					mu.Lock()
-					reached = append(reached, r.Name)
-					mu.Unlock()
-					handler.ServeHTTP(w, req)
-				})
-				served = append(served, one)
-			}
-			server := functiontest.Serve(t, function.Mux(served))
+			s := newSamplesFor(t, id)
+			server, reached := s.serve(t)
 			c, err := client.New(server.URL, client.StaticToken(functiontest.AdminToken(org)),
 				client.WithHTTPClient(server.Client()))
 			must(t, err)
 			if err := o.callMethod(t, c, s.path, false); err != nil {
 				t.Errorf("the method fails: %v", err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if !slices.Equal(slices.Compact(reached), []string{id}) {
-				t.Errorf("reached %q, want this route", reached)
+			if names := reached(); !slices.Equal(names, []string{id}) {
+				t.Errorf("reached %q, want this route", names)
 			}
 		})
 	}

@@ -48,10 +48,7 @@ func TestCodeSamples_OfCurlSucceed(t *testing.T) {
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			s := newSamples(t)
-			if prepare := routeCases()[r.Name]; prepare != nil {
-				prepare(t, s)
-			}
+			s := newSamplesFor(t, r.Name)
 			res := runCurl(t, s, lines[r.Name])
 			if res.Status != answeredStatus(r) {
 				t.Errorf("%s\nanswers %d %s, want %d", lines[r.Name], res.Status, res.Body, r.Status)

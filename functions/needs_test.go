@@ -174,10 +174,7 @@ func TestRoutes_DeclareWhatTheyUse(t *testing.T) {
 	for i, r := range functions.Routes(functions.Dependencies{}) {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			s := newSamples(t)
-			if prepare := routeCases()[r.Name]; prepare != nil {
-				prepare(t, s)
-			}
+			s := newSamplesFor(t, r.Name)
 			s.ForgetUses()
 			res := s.Call(t, functions.Routes(s.Dependencies)[i], append(s.request(t, r), functiontest.AsAdmin(org))...)
 			if res.Status != answeredStatus(r) {

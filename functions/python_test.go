@@ -15,10 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/generate/codesample"
-	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/testtier"
 )
 
@@ -87,19 +85,13 @@ func TestPythonClient_SendsWhatTheDescriptionSays(t *testing.T) {
 	for _, id := range slices.Sorted(maps.Keys(operations)) {
 		o := operations[id]
 		t.Run(id, func(t *testing.T) {
-			checked := 0
-			server := functiontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if checked++; checked == 1 {
-					o.check(t, router, r)
-				}
-				w.WriteHeader(http.StatusForbidden) // of no interest
-			}))
+			server, checked := o.serve(t, router)
 			names := map[string]any{
 				"method": codesample.Snake(id), "ids": o.ids(pathSamples()), "parameters": o.pythonParameters(t),
 			}
 			failure := p.run(t, server.URL, "token", pythonCall, names)
-			if checked != 1 || !strings.HasPrefix(failure, "APIError: ") || !strings.Contains(failure, "403") {
-				t.Errorf("%d requests and %q, want one request and 403", checked, failure)
+			if *checked != 1 || !strings.HasPrefix(failure, "APIError: ") || !strings.Contains(failure, "403") {
+				t.Errorf("%d requests and %q, want one request and 403", *checked, failure)
 			}
 		})
 	}
@@ -172,31 +164,17 @@ func TestCodeSamples_OfPythonSucceed(t *testing.T) {
 	p, code := startPython(t), codeSamples(t, "Python")
 	for _, id := range slices.Sorted(maps.Keys(operations)) {
 		t.Run(id, func(t *testing.T) {
-			s := newSamples(t)
-			if prepare := routeCases()[id]; prepare != nil {
-				prepare(t, s)
-			}
-			reached := ""
-			var served []function.Served
-			for _, r := range functions.Routes(s.Dependencies) {
-				one := r.Served(s.Guard)
-				handler := one.Handler
-				one.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-					reached = r.Name
-					handler.ServeHTTP(w, req)
-				})
-				served = append(served, one)
-			}
+			s := newSamplesFor(t, id)
+			server, reached := s.serve(t)
 			names := map[string]any{}
 			for name, value := range s.path {
 				names[name] = value
 			}
-			server := functiontest.Serve(t, function.Mux(served))
 			if failure := p.run(t, server.URL, functiontest.AdminToken(org), code[id], names); failure != "" {
 				t.Errorf("%s\nfails: %s", code[id], failure)
 			}
-			if reached != id {
-				t.Errorf("%s\nreached %q, want this route", code[id], reached)
+			if got := reached(); !slices.Equal(got, []string{id}) {
+				t.Errorf("%s\nreached %q, want this route", code[id], got)
 			}
 		})
 	}

@@ -7,8 +7,10 @@ import (
 	"iter"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -71,6 +73,40 @@ const sampleValue = "value"
 func newSamples(t *testing.T) *samples {
 	t.Helper()
 	return newSamplesWith(t, backendtest.Options{})
+}
+
+// newSamplesFor returns samples about which a route can be called.
+func newSamplesFor(t *testing.T, route string) *samples {
+	t.Helper()
+	s := newSamples(t)
+	if prepare := routeCases()[route]; prepare != nil {
+		prepare(t, s)
+	}
+	return s
+}
+
+// serve serves the routes of the catalogue. reached names those that were called, without immediate repeats.
+func (s *samples) serve(t *testing.T) (server *httptest.Server, reached func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var names []string
+	var served []function.Served
+	for _, r := range functions.Routes(s.Dependencies) {
+		one := r.Served(s.Guard)
+		handler := one.Handler
+		one.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			mu.Lock()
+			names = append(names, r.Name)
+			mu.Unlock()
+			handler.ServeHTTP(w, req)
+		})
+		served = append(served, one)
+	}
+	return functiontest.Serve(t, function.Mux(served)), func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Compact(slices.Clone(names))
+	}
 }
 
 // newSamplesWith opens a backend in which the records of the samples are there already. An emulator that runs elsewhere
