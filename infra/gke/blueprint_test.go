@@ -35,8 +35,7 @@ func TestSecret_NeedsCredentialsAndEveryValue(t *testing.T) {
 			t.Errorf("%s: error %v, want Internal", name, err)
 		}
 	}
-	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-	must(t, err)
+	b := blueprintOf(t, a)
 	objects, err := b.objects(agent.StageIdentity)
 	if err != nil || len(objects) != 0 {
 		t.Errorf("identity of an agent with secrets: %d objects, error %v, want none", len(objects), err)
@@ -155,8 +154,7 @@ func TestObjects_SecretValuesAreInTheSecretOnly(t *testing.T) {
 	t.Parallel()
 	a := testAgent()
 	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
-	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput("MODEL_API_KEY"))
-	must(t, err)
+	b := blueprintOf(t, a, "MODEL_API_KEY")
 	secrets := 0
 	for _, stage := range agent.StageNames() {
 		objects, err := b.objects(stage)
@@ -184,8 +182,7 @@ func TestEnvironment_HoldsPlainVariablesThatAreNamedLikeSecrets(t *testing.T) {
 	t.Parallel()
 	a := testAgent()
 	a.Env = []agent.EnvVar{{Key: "PGPASSWORD", Value: "x"}, {Key: "URL", Value: "postgres://a:b@c/d"}}
-	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-	must(t, err)
+	b := blueprintOf(t, a)
 	for _, e := range a.Env {
 		if !agent.LooksSecret(e.Key) && !agent.LooksSecretValue(e.Value) {
 			t.Errorf("%s looks like no secret: the test proves nothing", e.Key)

@@ -267,8 +267,7 @@ func TestContentHash_CoversEverything(t *testing.T) {
 	t.Parallel()
 	hash := func(change func(*corev1.PodSpec)) string {
 		t.Helper()
-		b, err := testClusters(t, testSettings()).blueprint(testAgent(), testRuntimeInput())
-		must(t, err)
+		b := blueprintOf(t, testAgent())
 		set := b.statefulSet()
 		change(&set.Spec.Template.Spec)
 		fields, err := desiredFields(set)

@@ -375,8 +375,7 @@ func TestListed_CoversEveryObject(t *testing.T) {
 	for _, cell := range []string{"local", "gke"} {
 		a := testAgent()
 		a.Cell = cell
-		b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-		must(t, err)
+		b := blueprintOf(t, a)
 		var applied, compared []string
 		for _, stage := range agent.StageNames() {
 			objects, err := b.objects(stage)

@@ -171,8 +171,7 @@ func TestPod_NamesEachVariableOnce(t *testing.T) {
 	for _, key := range dataplane.CAVariables() {
 		a := testAgent()
 		broker(&a, key, "api.example.com")
-		b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-		must(t, err)
+		b := blueprintOf(t, a)
 		values := map[string][]string{}
 		for _, v := range b.pod().Spec.Containers[0].Env {
 			values[v.Name] = append(values[v.Name], v.Value)

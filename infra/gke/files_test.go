@@ -92,8 +92,7 @@ func TestConfigHash_CoversFilesAndConfig(t *testing.T) {
 // TestFiles_OfSecretsAreInTheSecretOnly also covers the credentials: no volume has their keys.
 func TestFiles_OfSecretsAreInTheSecretOnly(t *testing.T) {
 	t.Parallel()
-	b, err := testClusters(t, testSettings()).blueprint(withFiles(testAgent()), testRuntimeInput("MODEL_API_KEY"))
-	must(t, err)
+	b := blueprintOf(t, withFiles(testAgent()), "MODEL_API_KEY")
 	for _, stage := range agent.StageNames() {
 		objects, err := b.objects(stage)
 		must(t, err)

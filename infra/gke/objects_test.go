@@ -79,6 +79,39 @@ func testClusters(t *testing.T, s Settings) *Clusters {
 	return c
 }
 
+// blueprintOf is the blueprint of an agent with the values of some secrets.
+func blueprintOf(t *testing.T, a agent.Agent, secrets ...string) blueprint {
+	t.Helper()
+	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput(secrets...))
+	must(t, err)
+	return b
+}
+
+// toYAML writes an object as YAML.
+func toYAML(t *testing.T, o object) []byte {
+	t.Helper()
+	encoded, err := encode(o)
+	must(t, err)
+	text, err := yaml.JSONToYAML(encoded)
+	must(t, err)
+	return text
+}
+
+// checkGolden compares objects with a file in testdata.
+func checkGolden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		must(t, os.WriteFile(file, got, 0o600))
+	}
+	want, err := os.ReadFile(file)
+	must(t, err)
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("the objects differ from %s; look at the difference, and rewrite it with -update if it is "+
+			"wanted (-want +got):\n%s", file, diff)
+	}
+}
+
 // render writes all objects of an agent as YAML, under the names of their stages.
 func render(t *testing.T, b blueprint) []byte {
 	t.Helper()
@@ -89,12 +122,8 @@ func render(t *testing.T, b blueprint) []byte {
 			t.Fatalf("%s: %v", stage, err)
 		}
 		for _, o := range objects {
-			encoded, err := encode(o)
-			must(t, err)
-			text, err := yaml.JSONToYAML(encoded)
-			must(t, err)
 			out.WriteString("--- # " + string(stage) + "\n")
-			out.Write(text)
+			out.Write(toYAML(t, o))
 		}
 	}
 	return out.Bytes()
@@ -195,17 +224,7 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			b, err := testClusters(t, s).blueprint(a, testRuntimeInput(test.secrets...))
 			must(t, err)
 			b.cloning = test.cloning
-			got := render(t, b)
-			file := filepath.Join("testdata", name+".yaml")
-			if *update {
-				must(t, os.WriteFile(file, got, 0o600))
-			}
-			want, err := os.ReadFile(file)
-			must(t, err)
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("the objects differ from %s; look at the difference, and rewrite it with -update if it is "+
-					"wanted (-want +got):\n%s", file, diff)
-			}
+			checkGolden(t, name+".yaml", render(t, b))
 		})
 	}
 }
@@ -269,8 +288,7 @@ func TestService_SaysWhoStartsAnAgent(t *testing.T) {
 			t.Parallel()
 			a := testAgent()
 			row.agent(&a)
-			b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-			must(t, err)
+			b := blueprintOf(t, a)
 			if diff := cmp.Diff(row.want, b.service().GetLabels()); diff != "" {
 				t.Errorf("labels (-want +got):\n%s", diff)
 			}
@@ -284,8 +302,7 @@ func TestObjects_AreDeterministicAndPure(t *testing.T) {
 	a := testAgent()
 	before, err := json.Marshal(a)
 	must(t, err)
-	b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
-	must(t, err)
+	b := blueprintOf(t, a)
 	first := render(t, b)
 	for range 10 {
 		if again := render(t, b); !bytes.Equal(first, again) {

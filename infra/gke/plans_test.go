@@ -8,7 +8,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"agents.example/controlplane/shared/plan"
-	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/terraform/prices"
 )
 
@@ -30,8 +29,7 @@ func TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp(t *testing.T) {
 	} {
 		a := testAgent()
 		a.Plan = id
-		b, err := testClusters(t, testSettings()).blueprint(a, provisioning.RuntimeInput{})
-		must(t, err)
+		b := blueprintOf(t, a)
 		if got := b.namespace().GetLabels()["agents.example/backup"]; got != want.backup {
 			t.Errorf("%s: the namespace has the backup label %q, want %q", id, got, want.backup)
 		}
@@ -67,8 +65,7 @@ func TestPrices_CountWhatPodsRequest(t *testing.T) {
 	for _, p := range plan.All() {
 		a := testAgent()
 		a.Plan = p.ID
-		b, err := testClusters(t, testSettings()).blueprint(a, provisioning.RuntimeInput{})
-		must(t, err)
+		b := blueprintOf(t, a)
 		requests := sum(b.agentResources().Requests, frontResources().Requests)
 		got := prices.Pod{
 			Millicores: requests.Cpu().MilliValue(), MemoryMiB: requests.Memory().Value() >> 20,

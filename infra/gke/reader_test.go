@@ -2,53 +2,35 @@ package gke
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
-	"agents.example/controlplane/shared/provisioning"
 )
 
 const testSnapshot = "lopyycv5dzgfhgmoatseqtyhzy-k3v7x2ab"
 
-// checkGolden compares objects with a file.
-func checkGolden(t *testing.T, name string, objects ...object) {
+// renderObjects writes objects as YAML.
+func renderObjects(t *testing.T, objects ...object) []byte {
 	t.Helper()
-	var got bytes.Buffer
+	var out bytes.Buffer
 	for _, o := range objects {
-		encoded, err := encode(o)
-		must(t, err)
-		text, err := yaml.JSONToYAML(encoded)
-		must(t, err)
-		got.WriteString("---\n")
-		got.Write(text)
+		out.WriteString("---\n")
+		out.Write(toYAML(t, o))
 	}
-	file := filepath.Join("testdata", name)
-	if *update {
-		must(t, os.WriteFile(file, got.Bytes(), 0o600))
-	}
-	want, err := os.ReadFile(file)
-	must(t, err)
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
+	return out.Bytes()
 }
 
 func TestReader_MatchesGoldenFile(t *testing.T) {
 	t.Parallel()
 	a := testAgent()
 	a.Reader = agent.Reader{Number: 3, SnapshotID: testSnapshot}
-	b, err := testClusters(t, testSettings()).blueprint(a, provisioning.RuntimeInput{})
-	must(t, err)
-	checkGolden(t, "reader.yaml", b.readerPolicy(), b.reader(testSnapshot, true),
-		b.readerClaim(agent.Snapshot{ID: testSnapshot, SizeBytes: 5 << 30}))
+	b := blueprintOf(t, a)
+	checkGolden(t, "reader.yaml", renderObjects(t, b.readerPolicy(), b.reader(testSnapshot, true),
+		b.readerClaim(agent.Snapshot{ID: testSnapshot, SizeBytes: 5 << 30})))
 	on, off := b.reader(testSnapshot, true), b.reader(testSnapshot, false)
 	if generationOf(off) <= generationOf(on) || *off.Spec.Replicas != 0 {
 		t.Errorf("the end of a reader has generation %d and %d replicas, want more than %d and none",
@@ -66,9 +48,7 @@ func TestImports_OnlyTheImportGetsTheURL(t *testing.T) {
 	a := testAgent()
 	a.Imports = true
 	a.Env = append(a.Env, agent.EnvVar{Key: dataplane.EnvImportURL, SecretVersion: 1})
-	c := testClusters(t, testSettings())
-	b, err := c.blueprint(a, testRuntimeInput(dataplane.EnvImportURL))
-	must(t, err)
+	b := blueprintOf(t, a, dataplane.EnvImportURL)
 	pod := b.pod().Spec
 	var have []string
 	for _, c := range append(pod.InitContainers, pod.Containers...) {
@@ -82,16 +62,14 @@ func TestImports_OnlyTheImportGetsTheURL(t *testing.T) {
 	if !slices.Equal(have, []string{importName}) || pod.InitContainers[0].Name != importName {
 		t.Errorf("the URL is in the containers %v, want import only, which is the first", have)
 	}
-	checkGolden(t, "import.yaml", b.statefulSet())
+	checkGolden(t, "import.yaml", renderObjects(t, b.statefulSet()))
 
 	began := configHash(a)
 	a.Imports = false
 	if configHash(a) == began {
 		t.Error("a pod with the import has the hash of one without")
 	}
-	if b, err = c.blueprint(a, testRuntimeInput(dataplane.EnvImportURL)); err != nil {
-		t.Fatal(err)
-	}
+	b = blueprintOf(t, a, dataplane.EnvImportURL)
 	secret, err := b.secret()
 	must(t, err)
 	if _, has := secret.(*corev1.Secret).Data[dataplane.EnvImportURL]; has || len(b.imports()) > 0 {
