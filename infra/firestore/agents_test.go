@@ -117,7 +117,7 @@ func TestChange_AnswersWithItsOwnCommit(t *testing.T) {
 			c := open(t, project, Options{})
 			x := newTenantFixture(t, c)
 			var committed agent.Agent
-			lossy := open(t, project, Options{DialOptions: []grpc.DialOption{aroundCommits(func(commit func() error) error {
+			loseAnswer := aroundCommits(func(commit func() error) error {
 				err := commit()
 				if committed.ID != "" {
 					return err
@@ -126,7 +126,8 @@ func TestChange_AnswersWithItsOwnCommit(t *testing.T) {
 				committed = x.loadAgent(t)
 				must(t, follow(c, x.org.Ctx, committed))
 				return status.Error(codes.Unavailable, "the answer is lost")
-			})}})
+			})
+			lossy := open(t, project, Options{DialOptions: []grpc.DialOption{loseAnswer}})
 			got, err := lossy.Agents(&agenttest.Nudges{}).Change(x.org.Ctx, x.agent.ID, stop)
 			must(t, err)
 			if got.ID != committed.ID || got.Status != agent.Stopped || got.Name != committed.Name ||
