@@ -130,14 +130,8 @@ func outsideDefects() []defect {
 func domainDefects() []defect {
 	return []defect{
 		{
-			name: "unguarded write", undoes: "no write for an older generation", plant: Plant{
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "worker" {
-						return inner
-					}
-					return unguarded{inner}
-				},
-			},
+			name: "unguarded write", undoes: "no write for an older generation",
+			plant: stores("worker", func(s agent.WorkerStore) agent.WorkerStore { return unguarded{s} }),
 		},
 		{
 			name: "sweep after the end", undoes: "no nudge of an agent whose work ended",
@@ -145,14 +139,8 @@ func domainDefects() []defect {
 				func(w *World, _ agent.Agent, a *agent.Agent) { soonest(w, a) })),
 		},
 		{
-			name: "sweep forgets", undoes: "nudges are repeated", plant: Plant{
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "sweep" {
-						return inner
-					}
-					return forgetful{inner}
-				},
-			},
+			name: "sweep forgets", undoes: "nudges are repeated",
+			plant: stores("sweep", func(s agent.WorkerStore) agent.WorkerStore { return forgetful{s} }),
 		},
 		{
 			name: "straggler writes", undoes: "no progress after another run finished",
@@ -211,33 +199,15 @@ func domainDefects() []defect {
 				})),
 		},
 		{
-			name: "dead letter of an old message", undoes: "a dead letter ends no newer work", plant: Plant{
-				Focus: func(_ *Scheduler, u *Setup) { u.DeadLetters, u.Steps = 2, 150 },
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "dead letter" {
-						return inner
-					}
-					return gravedigger{inner}
-				},
-			},
+			name: "dead letter of an old message", undoes: "a dead letter ends no newer work",
+			plant: focused(func(_ *Scheduler, u *Setup) { u.DeadLetters, u.Steps = 2, 150 },
+				stores("dead letter", func(s agent.WorkerStore) agent.WorkerStore { return gravedigger{s} })),
 		},
 		{
 			name:   "a creation without a deadline",
-			undoes: "an agent waits for the values of its creation for a limited time", plant: Plant{
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "worker" {
-						return inner
-					}
-					return patient{inner}
-				},
-				Focus: func(_ *Scheduler, u *Setup) {
-					service := SecretService
-					*u = Setup{
-						Scripts: [][]string{{"create with secrets"}}, Workers: 1, Faults: 2, FaultRate: 0.5,
-						FaultService: &service, Verdicts: []Verdict{Refused, CrashesBefore}, Steps: 150,
-					}
-				},
-			},
+			undoes: "an agent waits for the values of its creation for a limited time",
+			plant: focused(valuesOfACreation,
+				stores("worker", func(s agent.WorkerStore) agent.WorkerStore { return patient{s} })),
 		},
 		{
 			name: "outage remembered", undoes: "a stop that an outage delayed shows no failure afterwards",
@@ -262,14 +232,8 @@ func domainDefects() []defect {
 				}),
 		},
 		{
-			name: "waiting holds the push", undoes: "no push waits for a pod", plant: Plant{
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "worker" {
-						return inner
-					}
-					return lingering{inner}
-				},
-			},
+			name: "waiting holds the push", undoes: "no push waits for a pod",
+			plant: stores("worker", func(s agent.WorkerStore) agent.WorkerStore { return lingering{s} }),
 		},
 		{
 			name: "waiting without a date", undoes: "a waiting agent has a time at which a worker looks again",
@@ -290,26 +254,13 @@ func domainDefects() []defect {
 				})),
 		},
 		{
-			name: "a look applies", undoes: "a look writes no object", plant: Plant{
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "worker" {
-						return inner
-					}
-					return oblivion{inner}
-				},
-			},
+			name: "a look applies", undoes: "a look writes no object",
+			plant: loads("worker", func(a *agent.Agent) { a.AppliedAt = time.Time{} }),
 		},
 		{
 			name: "late credentials", undoes: "first credentials are recorded before the workload names them",
-			plant: Plant{
-				Focus: func(_ *Scheduler, u *Setup) { u.Start, u.Scripts = "", [][]string{{"create"}} },
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "worker" {
-						return inner
-					}
-					return &hoarder{WorkerStore: inner}
-				},
-			},
+			plant: focused(func(_ *Scheduler, u *Setup) { u.Start, u.Scripts = "", [][]string{{"create"}} },
+				stores("worker", func(s agent.WorkerStore) agent.WorkerStore { return &hoarder{WorkerStore: s} })),
 		},
 		{
 			name: "orphans deleted immediately", undoes: "orphans are marked first and need proof",
@@ -325,15 +276,8 @@ func domainDefects() []defect {
 			},
 		},
 		{
-			name: "no second look at objects", undoes: "a second attempt applies all objects again", plant: Plant{
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "worker" {
-						return inner
-					}
-					return beginner{inner}
-				},
-				Focus: handiwork,
-			},
+			name: "no second look at objects", undoes: "a second attempt applies all objects again",
+			plant: focused(handiwork, loads("worker", asFirstAttempt)),
 		},
 		{
 			name: "leftovers stay", undoes: "objects of former generations are deleted", plant: Plant{
@@ -342,25 +286,11 @@ func domainDefects() []defect {
 		},
 		{
 			name: "superseded versions kept at rest", undoes: "superseded versions of an agent at rest are destroyed",
-			plant: Plant{
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "worker" {
-						return inner
-					}
-					return keeper{inner}
-				},
-				Focus: restingWrites,
-			},
+			plant: focused(restingWrites, shows("worker", withoutSuperseded)),
 		},
 		{
-			name: "list ends early", undoes: "a page without a record is not the last", plant: Plant{
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "health" {
-						return inner
-					}
-					return shortList{inner}
-				},
-			},
+			name: "list ends early", undoes: "a page without a record is not the last",
+			plant: stores("health", func(s agent.WorkerStore) agent.WorkerStore { return shortList{s} }),
 		},
 	}
 }
@@ -476,8 +406,7 @@ func handiwork(_ *Scheduler, u *Setup) { u.Start, u.DeletedObjects, u.Stalls = a
 func stalledWorkers(s *Scheduler, u *Setup) {
 	*u = Setup{
 		Start: agent.Running, Scripts: [][]string{{"put", "put"}, {"put"}}, Workers: 3, Stalls: 3, Faults: 1,
-		Steps:    200,
-		Verdicts: []Verdict{Late}, Restarts: s.Choose(2),
+		Steps: 200, Verdicts: []Verdict{Late}, Restarts: s.Choose(2),
 	}
 }
 
@@ -487,6 +416,15 @@ func storesValues(_ *Scheduler, u *Setup) {
 	*u = Setup{
 		Start: agent.Running, Scripts: [][]string{{"put", "put", "reconcile"}}, Workers: 1, Faults: 3, Lags: 2,
 		FaultRate: 0.4, FaultService: &service, Verdicts: []Verdict{Refused, Late, Lost}, Steps: 150,
+	}
+}
+
+// valuesOfACreation makes the secret store refuse values of a creation.
+func valuesOfACreation(_ *Scheduler, u *Setup) {
+	service := SecretService
+	*u = Setup{
+		Scripts: [][]string{{"create with secrets"}}, Workers: 1, Faults: 2, FaultRate: 0.5, FaultService: &service,
+		Verdicts: []Verdict{Refused, CrashesBefore}, Steps: 150,
 	}
 }
 

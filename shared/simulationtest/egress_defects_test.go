@@ -1,7 +1,6 @@
 package simulationtest
 
 import (
-	"context"
 	"slices"
 
 	"agents.example/controlplane/shared/agent"
@@ -12,17 +11,6 @@ import (
 func egressDefects() []defect {
 	client := func(also func(w *World, before agent.Agent, a *agent.Agent)) Plant {
 		return focused(arrangeEgress, afterRequest(also))
-	}
-	worker := func(wrap func(inner agent.WorkerStore) agent.WorkerStore) Plant {
-		return Plant{
-			Focus: arrangeEgress,
-			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-				if process != "worker" {
-					return inner
-				}
-				return wrap(inner)
-			},
-		}
 	}
 	return []defect{
 		{
@@ -55,11 +43,16 @@ func egressDefects() []defect {
 		},
 		{
 			name: "a pruned brokered version", undoes: "an agent at rest keeps the version that its policy names",
-			plant: worker(func(inner agent.WorkerStore) agent.WorkerStore { return pruner{inner} }),
+			plant: focused(arrangeEgress, shows("worker", withLater)),
 		},
 		{
 			name: "a brokered value that a worker reads", undoes: "a brokered secret is no variable of the agent",
-			plant: worker(func(inner agent.WorkerStore) agent.WorkerStore { return curious{inner} }),
+			plant: focused(arrangeEgress, loads("worker", func(a *agent.Agent) {
+				a.Env = slices.Clone(a.Env)
+				for _, s := range a.Injected {
+					a.Env = append(a.Env, agent.EnvVar{Key: secret.BrokeredKey(s.Key), SecretVersion: s.Version})
+				}
+			})),
 		},
 	}
 }
@@ -70,37 +63,12 @@ func lateEgress(s *Scheduler, u *Setup) {
 	u.Scripts[0] = append(u.Scripts[0], "allow")
 }
 
-// pruner shows workers the brokered secrets of an agent without a pod with later versions than the agent has.
-type pruner struct{ agent.WorkerStore }
-
-func (p pruner) Load(ctx context.Context, id string) (agent.Agent, error) {
-	a, err := p.WorkerStore.Load(ctx, id)
-	return withLater(a), err
-}
-
-func (p pruner) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
-	present, err := p.WorkerStore.Update(ctx, a, change)
-	return withLater(present), err
-}
-
-func withLater(a agent.Agent) agent.Agent {
+// withLater shows the brokered secrets of an agent without a pod with later versions than the agent has.
+func withLater(a *agent.Agent) {
 	a.Injected = slices.Clone(a.Injected)
 	for i := range a.Injected {
 		if !a.WantsPod() {
 			a.Injected[i].Version++
 		}
 	}
-	return a
-}
-
-// curious shows workers brokered secrets as variables.
-type curious struct{ agent.WorkerStore }
-
-func (c curious) Load(ctx context.Context, id string) (agent.Agent, error) {
-	a, err := c.WorkerStore.Load(ctx, id)
-	a.Env = slices.Clone(a.Env)
-	for _, s := range a.Injected {
-		a.Env = append(a.Env, agent.EnvVar{Key: secret.BrokeredKey(s.Key), SecretVersion: s.Version})
-	}
-	return a, err
 }

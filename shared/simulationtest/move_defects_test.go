@@ -1,7 +1,6 @@
 package simulationtest
 
 import (
-	"context"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -65,19 +64,11 @@ func moveDefects() []defect {
 		},
 		{
 			name: "a deletion in one cell", undoes: "an agent that is deleted while it moves is gone from both cells",
-			plant: Plant{
-				Focus: func(s *Scheduler, u *Setup) {
-					arrangeMoves(s, u)
-					u.Scripts[0] = append([]string{"move"}, u.Scripts[0][:s.Choose(2)]...)
-					u.Scripts[0] = append(u.Scripts[0], "delete")
-				},
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "worker" {
-						return inner
-					}
-					return shortsighted{inner}
-				},
-			},
+			plant: focused(deletedMoves, loads("worker", func(a *agent.Agent) {
+				if a.Status == agent.Deleting {
+					a.Move = agent.Move{}
+				}
+			})),
 		},
 	}
 }
@@ -100,13 +91,9 @@ func returning(s *Scheduler, u *Setup) {
 	}
 }
 
-// shortsighted shows a worker no other cell of an agent that is being deleted.
-type shortsighted struct{ agent.WorkerStore }
-
-func (s shortsighted) Load(ctx context.Context, id string) (agent.Agent, error) {
-	a, err := s.WorkerStore.Load(ctx, id)
-	if a.Status == agent.Deleting {
-		a.Move = agent.Move{}
-	}
-	return a, err
+// deletedMoves deletes an agent that moves.
+func deletedMoves(s *Scheduler, u *Setup) {
+	arrangeMoves(s, u)
+	u.Scripts[0] = append([]string{"move"}, u.Scripts[0][:s.Choose(2)]...)
+	u.Scripts[0] = append(u.Scripts[0], "delete")
 }

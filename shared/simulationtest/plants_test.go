@@ -22,6 +22,47 @@ func (u updates) Update(ctx context.Context, a agent.Agent, change func(*agent.A
 	return u.WorkerStore.Update(ctx, a, u.wrap(change))
 }
 
+// stores wraps the store of one kind of process.
+func stores(kind string, wrap func(s agent.WorkerStore) agent.WorkerStore) Plant {
+	return Plant{Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+		if process != kind {
+			return inner
+		}
+		return wrap(inner)
+	}}
+}
+
+// altered shows other records than there are.
+type altered struct {
+	agent.WorkerStore
+	alter func(*agent.Agent)
+}
+
+func (s altered) Load(ctx context.Context, id string) (agent.Agent, error) {
+	a, err := s.WorkerStore.Load(ctx, id)
+	s.alter(&a)
+	return a, err
+}
+
+// loads makes one kind of process begin with other records than there are.
+func loads(kind string, alter func(*agent.Agent)) Plant {
+	return stores(kind, func(s agent.WorkerStore) agent.WorkerStore { return altered{s, alter} })
+}
+
+// alwaysAltered also shows what was written otherwise than it is.
+type alwaysAltered struct{ altered }
+
+func (s alwaysAltered) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	present, err := s.WorkerStore.Update(ctx, a, change)
+	s.alter(&present)
+	return present, err
+}
+
+// shows makes one kind of process see other records than there are, whenever it reads or writes one.
+func shows(kind string, alter func(*agent.Agent)) Plant {
+	return stores(kind, func(s agent.WorkerStore) agent.WorkerStore { return alwaysAltered{altered{s, alter}} })
+}
+
 // workerWrites plants a defect in the writes of one kind of process.
 func workerWrites(kind string, wrap func(w *World, change func(*agent.Agent)) func(*agent.Agent)) Plant {
 	return Plant{Records: func(w *World, process string, inner agent.WorkerStore) agent.WorkerStore {
@@ -108,27 +149,14 @@ func (g gravedigger) Load(ctx context.Context, id string) (agent.Agent, error) {
 	return g.Update(ctx, a, func(a *agent.Agent) { giveUp(a, "attempts_exhausted") })
 }
 
-// keeper shows workers no version of an agent without a pod as superseded.
-type keeper struct{ agent.WorkerStore }
-
-func (k keeper) Load(ctx context.Context, id string) (agent.Agent, error) {
-	a, err := k.WorkerStore.Load(ctx, id)
-	return withoutSuperseded(a), err
-}
-
-func (k keeper) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
-	present, err := k.WorkerStore.Update(ctx, a, change)
-	return withoutSuperseded(present), err
-}
-
-func withoutSuperseded(a agent.Agent) agent.Agent {
+// withoutSuperseded shows no version of an agent without a pod as superseded.
+func withoutSuperseded(a *agent.Agent) {
 	a.SecretVersions = slices.Clone(a.SecretVersions)
 	for i := range a.SecretVersions {
 		if r := &a.SecretVersions[i]; !a.WantsPod() {
 			r.DestroyedBefore = r.Highest + 1
 		}
 	}
-	return a
 }
 
 // forgetful lists no agent that is due.
@@ -149,16 +177,12 @@ func (s shortList) ListByStatus(ctx context.Context, status agent.Status, after 
 	return found, err
 }
 
-// beginner takes each attempt for the first, and each look for one right after the objects were applied.
-type beginner struct{ agent.WorkerStore }
-
-func (b beginner) Load(ctx context.Context, id string) (agent.Agent, error) {
-	a, err := b.WorkerStore.Load(ctx, id)
+// asFirstAttempt shows each attempt as the first, and each look as one right after the objects were applied.
+func asFirstAttempt(a *agent.Agent) {
 	a.Attempts = 0
 	if a.Waits() {
 		a.AppliedAt = time.Now().AddDate(1000, 0, 0)
 	}
-	return a, err
 }
 
 // isWaiting reports whether a worker has recorded that it waits for an agent.
@@ -201,15 +225,6 @@ func (p patient) Update(ctx context.Context, a agent.Agent, change func(*agent.A
 			a.Deadline = time.Time{}
 		}
 	})
-}
-
-// oblivion forgets that objects are applied.
-type oblivion struct{ agent.WorkerStore }
-
-func (o oblivion) Load(ctx context.Context, id string) (agent.Agent, error) {
-	a, err := o.WorkerStore.Load(ctx, id)
-	a.AppliedAt = time.Time{}
-	return a, err
 }
 
 // hoarder records the first credentials with the next write.

@@ -114,14 +114,8 @@ func (w *World) checkDone(r release.Release) {
 			w.violate("rest", "release %s is done, and watches agent %s", r.ID, short(a.ID))
 		case s == nil || a.Status != agent.Running || a.ImagePolicy == image.Pinned && r.Image != image.FrontID:
 		case s.Version != "2" && s.Update.State != agent.UpdateReverted && !w.chose(a, "take former"):
-			w.violate(
-				"reach",
-				"release %s is done, and agent %s runs version %s: %+v",
-				r.ID,
-				short(a.ID),
-				s.Version,
-				s.Update,
-			)
+			w.violate("reach", "release %s is done, and agent %s runs version %s: %+v", r.ID, short(a.ID), s.Version,
+				s.Update)
 		}
 	}
 	if current, _ := w.Database.Catalog.Current(r.Image, cell); current.Version != "2" {

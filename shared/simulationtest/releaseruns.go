@@ -228,9 +228,6 @@ func (w *World) roll() {
 			Nudger:   w.publisher(p),
 			Now:      p.Now,
 		}
-		if w.Plant.Releases != nil {
-			worker.Releases = w.Plant.Releases(w, store)
-		}
 		if w.Plant.Roll != nil {
 			w.Plant.Roll(worker)
 		}

@@ -129,6 +129,90 @@ func (f *fleetOf) Nudge(ctx context.Context, id string) error {
 	return err
 }
 
+// worker is a worker of releases.
+func (f *fleetOf) worker() *release.Roller {
+	return &release.Roller{
+		Releases: f.store, Agents: f.store, Images: imageReleases{f.store}, Metrics: noMetrics{}, Prober: f, Nudger: f,
+		Now: f.Now,
+	}
+}
+
+// work runs a worker of releases each minute until a time.
+func (f *fleetOf) work(t *testing.T, until time.Time) {
+	t.Helper()
+	for worker := f.worker(); f.clock.Before(until); f.clock = f.clock.Add(time.Minute) {
+		if err := worker.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// order changes the release that has begun, as an operator does.
+func (f *fleetOf) order(t *testing.T, change func(r *release.Release) error) {
+	t.Helper()
+	r, err := f.store.Get(t.Context(), "default-1")
+	if err == nil {
+		err = change(&r)
+	}
+	if err == nil {
+		_, err = f.store.Save(t.Context(), r, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// act applies an operator's action to the release that has begun.
+func (f *fleetOf) act(t *testing.T, action release.Action) {
+	t.Helper()
+	f.order(t, func(r *release.Release) error { return r.Act(action, f.clock) })
+}
+
+// update changes the record of an agent, as a worker does.
+func (f *fleetOf) update(t *testing.T, id string, change func(*agent.Agent)) {
+	t.Helper()
+	a, err := f.store.Load(t.Context(), id)
+	if err == nil {
+		_, err = f.store.Update(t.Context(), a, change)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// change changes an agent of the fleet, as its client does.
+func (f *fleetOf) change(t *testing.T, id string, apply func(*agent.Agent) error) {
+	t.Helper()
+	f.update(t, id, func(a *agent.Agent) {
+		before := a.Clone()
+		if err := errors.Join(apply(a), a.ChooseImages(before, f.store.Database.Catalog)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// stop stops an agent.
+func (f *fleetOf) stop(t *testing.T, id string) {
+	t.Helper()
+	f.change(t, id, func(a *agent.Agent) error {
+		err := a.Act(agent.Stop, agent.Manual, f.clock)
+		a.MarkObserved(f.clock)
+		return err
+	})
+}
+
+// version is the version that an agent has.
+func (f *fleetOf) version(id string) string {
+	a, _ := f.store.Database.Agent(id)
+	return a.Image.Version
+}
+
+// starts is the version that agents start with.
+func (f *fleetOf) starts() string {
+	current, _ := f.store.Database.Catalog.Current(image.DefaultID, cell)
+	return current.Version
+}
+
 // run runs the worker until the release is over. It dies at its nth write; 0 for never. It returns how often it wrote.
 func (f *fleetOf) run(t *testing.T, dies int, after bool) (r release.Release, writes int) {
 	t.Helper()
@@ -137,11 +221,9 @@ func (f *fleetOf) run(t *testing.T, dies int, after bool) (r release.Release, wr
 		left = 1 << 30
 	}
 	begun := left
-	worker := &release.Roller{
-		Releases: mortal{Releases: f.store, left: &left, after: after}, Agents: f.store,
-		Images:  mortalImages{imageReleases{f.store}, &left, after},
-		Metrics: noMetrics{}, Prober: f, Nudger: f, Now: f.Now,
-	}
+	worker := f.worker()
+	worker.Releases = mortal{Releases: f.store, left: &left, after: after}
+	worker.Images = mortalImages{imageReleases{f.store}, &left, after}
 	for range 500 {
 		if err := worker.Run(t.Context()); err != nil && !errors.Is(err, errKilled) {
 			t.Fatal(err)
@@ -176,28 +258,15 @@ func TestRoller_SurvivesADeathAtEachWrite(t *testing.T) {
 			f := newFleet(t, agents)
 			got, _ := f.run(t, n, after)
 			if got.State != want.State || got.Counts != want.Counts {
-				t.Errorf(
-					"death at write %d of %d, after it %t: %s with %+v, want %s with %+v",
-					n,
-					writes,
-					after,
-					got.State,
-					got.Counts,
-					want.State,
-					want.Counts,
-				)
+				t.Errorf("death at write %d of %d, after it %t: %s with %+v, want %s with %+v", n, writes, after,
+					got.State, got.Counts, want.State, want.Counts)
 			}
 		}
 	}
 	reverted := func(n int, after bool) (release.Release, int, *fleetOf) {
 		f := newFleet(t, agents)
-		r, _ := f.run(t, 0, false)
-		if err := r.Act(release.Revert, f.clock); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.store.Save(t.Context(), r, nil); err != nil {
-			t.Fatal(err)
-		}
+		f.run(t, 0, false)
+		f.act(t, release.Revert)
 		r, writes := f.run(t, n, after)
 		return r, writes, f
 	}
@@ -210,17 +279,12 @@ func TestRoller_SurvivesADeathAtEachWrite(t *testing.T) {
 			}
 			for _, a := range f.store.Database.Agents() {
 				if a.Image.Version != "1" || a.WatchedBy != "" {
-					t.Errorf(
-						"death at write %d: agent %s runs version %s, watched by %q",
-						n,
-						a.ID,
-						a.Image.Version,
-						a.WatchedBy,
-					)
+					t.Errorf("death at write %d: agent %s runs version %s, watched by %q", n, a.ID, a.Image.Version,
+						a.WatchedBy)
 				}
 			}
-			if current, _ := f.store.Database.Catalog.Current(image.DefaultID, cell); current.Version != "1" {
-				t.Errorf("death at write %d: agents start with version %s", n, current.Version)
+			if got := f.starts(); got != "1" {
+				t.Errorf("death at write %d: agents start with version %s", n, got)
 			}
 		}
 	}
@@ -236,13 +300,7 @@ func TestRoller_LetsGoOfAgentsOfTheFormerRelease(t *testing.T) {
 		t.Fatalf("the release is %s", r.State)
 	}
 	id := agentID(2)
-	a, err := f.store.Load(t.Context(), id)
-	if err == nil {
-		_, err = f.store.Update(t.Context(), a, func(a *agent.Agent) { a.WatchedBy = "default-1" })
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.update(t, id, func(a *agent.Agent) { a.WatchedBy = "default-1" })
 	next, err := release.New(release.Order{
 		Image: image.DefaultID, Version: "1", Waves: []int{100}, MaxFailed: 100,
 	}, f.store.Database.Catalog, nil, f.clock)
@@ -252,20 +310,11 @@ func TestRoller_LetsGoOfAgentsOfTheFormerRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	worker := &release.Roller{
-		Releases: f.store, Agents: f.store, Images: imageReleases{f.store}, Metrics: noMetrics{}, Prober: f, Nudger: f,
-		Now: f.Now,
-	}
-	for range 10 {
-		if err := worker.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		f.clock = f.clock.Add(time.Minute)
-	}
+	f.work(t, f.clock.Add(10*time.Minute))
 	if next, err = f.store.Get(t.Context(), next.ID); err != nil || next.State != release.Done {
 		t.Errorf("the next release is %s, %v: %+v", next.State, err, next)
 	}
-	if a, err = f.store.Load(t.Context(), id); err != nil || a.Image.Version != "1" || a.WatchedBy != "" {
+	if a, err := f.store.Load(t.Context(), id); err != nil || a.Image.Version != "1" || a.WatchedBy != "" {
 		t.Errorf("agent: version %s, watched by %q, %v; want version 1 of the next release", a.Image.Version,
 			a.WatchedBy, err)
 	}
@@ -286,21 +335,8 @@ func TestRoller_ReturnsTheWaveThatItWatches(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, 10)
 			f.sound = true
-			worker := &release.Roller{
-				Releases: f.store, Agents: f.store, Images: imageReleases{f.store}, Metrics: noMetrics{}, Prober: f,
-				Nudger: f, Now: f.Now,
-			}
-			r, err := f.store.Get(t.Context(), "default-1")
-			if err == nil {
-				r.Soak = 48 * time.Hour
-				_, err = f.store.Save(t.Context(), r, nil)
-			}
-			if err == nil {
-				err = worker.Run(t.Context())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			f.order(t, func(r *release.Release) error { r.Soak = 48 * time.Hour; return nil })
+			f.work(t, f.clock.Add(time.Minute))
 			moved := 0
 			for _, a := range f.store.Database.Agents() {
 				if a.WatchedBy != "" {
@@ -311,17 +347,9 @@ func TestRoller_ReturnsTheWaveThatItWatches(t *testing.T) {
 			if moved != 2 {
 				t.Fatalf("the release watches %d agents, want its first wave of 2", moved)
 			}
-			if r, err = f.store.Get(t.Context(), r.ID); err == nil {
-				err = r.Act(release.Revert, f.clock)
-			}
-			if err == nil {
-				_, err = f.store.Save(t.Context(), r, nil)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			f.act(t, release.Revert)
 			began := f.clock
-			if r, _ = f.run(t, 0, false); r.State != release.Reverted || r.Counts.Reverted != 2 {
+			if r, _ := f.run(t, 0, false); r.State != release.Reverted || r.Counts.Reverted != 2 {
 				t.Errorf("the release is %s with %+v, want both agents returned", r.State, r.Counts)
 			}
 			if took := f.clock.Sub(began); took > 10*time.Minute {
@@ -331,43 +359,18 @@ func TestRoller_ReturnsTheWaveThatItWatches(t *testing.T) {
 	}
 }
 
-// change changes an agent of the fleet, as its client does.
-func (f *fleetOf) change(t *testing.T, id string, apply func(*agent.Agent) error) {
-	t.Helper()
-	a, err := f.store.Load(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.store.Update(t.Context(), a, func(a *agent.Agent) {
-		before := a.Clone()
-		if err := errors.Join(apply(a), a.ChooseImages(before, f.store.Database.Catalog)); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestRoller_ReachesAgentsThatWereBusy: the first lap of a release meets an agent that restarts.
 func TestRoller_ReachesAgentsThatWereBusy(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 4)
-	r, err := f.store.Get(t.Context(), "default-1")
-	if err == nil {
-		r.Waves = []int{100}
-		_, err = f.store.Save(t.Context(), r, nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.order(t, func(r *release.Release) error { r.Waves = []int{100}; return nil })
 	id := agentID(2)
 	f.change(t, id, func(a *agent.Agent) error { return a.Act(agent.Restart, agent.Manual, f.clock) })
-	if r, _ = f.run(t, 0, false); r.State != release.Done {
+	if r, _ := f.run(t, 0, false); r.State != release.Done {
 		t.Fatalf("the release is %s", r.State)
 	}
-	if a, _ := f.store.Database.Agent(id); a.Image.Version != "2" {
-		t.Errorf("the agent that was busy runs version %s after the release", a.Image.Version)
+	if got := f.version(id); got != "2" {
+		t.Errorf("the agent that was busy runs version %s after the release", got)
 	}
 }
 
@@ -377,27 +380,17 @@ func TestRoller_ReturnsAgentsThatStartedWithTheVersion(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 4)
 	id := agentID(2)
-	f.change(t, id, func(a *agent.Agent) error {
-		err := a.Act(agent.Stop, agent.Manual, f.clock)
-		a.MarkObserved(f.clock)
-		return err
-	})
+	f.stop(t, id)
 	r, _ := f.run(t, 0, false)
 	f.change(t, id, func(a *agent.Agent) error { return a.Act(agent.Start, agent.Manual, f.clock) })
-	a, _ := f.store.Database.Agent(id)
-	if r.State != release.Done || a.Image.Version != "2" {
-		t.Fatalf("the release is %s, and the agent starts with version %s", r.State, a.Image.Version)
+	if got := f.version(id); r.State != release.Done || got != "2" {
+		t.Fatalf("the release is %s, and the agent starts with version %s", r.State, got)
 	}
-	if err := r.Act(release.Revert, f.clock); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.store.Save(t.Context(), r, nil); err != nil {
-		t.Fatal(err)
-	}
+	f.act(t, release.Revert)
 	if r, _ = f.run(t, 0, false); r.State != release.Reverted {
 		t.Errorf("the release is %s", r.State)
 	}
-	if a, _ = f.store.Database.Agent(id); a.Image.Version != "1" {
-		t.Errorf("the agent that started with the version runs %s", a.Image.Version)
+	if got := f.version(id); got != "1" {
+		t.Errorf("the agent that started with the version runs %s", got)
 	}
 }

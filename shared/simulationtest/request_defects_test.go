@@ -20,25 +20,22 @@ func billingDefects() []defect {
 	}
 	return []defect{
 		{
-			name: "a repeat loses its secrets", undoes: "a repeat stores what its first request did not", plant: Plant{
-				Focus: func(_ *Scheduler, u *Setup) { *u = crashingCreation() },
-				Agents: func(_ *World, inner agent.Store) agent.Store {
-					return oblivious{inner}
-				},
+			name: "a repeat loses its secrets", undoes: "a repeat stores what its first request did not",
+			plant: Plant{
+				Focus:  func(_ *Scheduler, u *Setup) { *u = crashingCreation() },
+				Agents: func(_ *World, inner agent.Store) agent.Store { return oblivious{inner} },
 			},
 		},
 		{
 			name: "agents in error are not withheld", undoes: "billing pauses agents in every status with a pod",
 			plant: Plant{
-				Focus: func(_ *Scheduler, u *Setup) { *u = unpaid(agent.Running) },
-				Agents: func(_ *World, inner agent.Store) agent.Store {
-					return withholding{inner}
-				},
+				Focus:  func(_ *Scheduler, u *Setup) { *u = unpaid() },
+				Agents: skippedBilling(agent.Error),
 			},
 		},
 		{
 			name: "lost event is never fetched", undoes: "subscriptions are fetched daily", plant: Plant{
-				Focus: func(s *Scheduler, u *Setup) { arrangePayments(s, u) },
+				Focus: arrangePayments,
 				Accounts: accounts(func(w *World, a *billing.Account) {
 					a.FetchedAt, a.Subscription.PeriodEnd = w.Now(), time.Time{}
 				}),
@@ -61,7 +58,7 @@ func billingDefects() []defect {
 				Focus: func(_ *Scheduler, u *Setup) {
 					u.Payments, u.Unpaid, u.BillingTicks = []payment{succeeds}, true, 3
 				},
-				Agents: func(_ *World, inner agent.Store) agent.Store { return stingy{inner} },
+				Agents: skippedBilling(agent.Paused),
 			},
 		},
 		{
@@ -114,9 +111,9 @@ func (s *firstRead) Save(ctx context.Context, a billing.Account, eventID string)
 }
 
 // unpaid is a setup of an organization that does not pay and whose agent breaks.
-func unpaid(start agent.Status) Setup {
+func unpaid() Setup {
 	return Setup{
-		Start: start, Scripts: [][]string{{"patch"}}, Workers: 1, Steps: 150, Ticks: 2, Unpaid: true,
+		Start: agent.Running, Scripts: [][]string{{"patch"}}, Workers: 1, Steps: 150, Ticks: 2, Unpaid: true,
 		Trouble: neverReady, TroubleTime: 30 * time.Hour,
 	}
 }
@@ -133,28 +130,23 @@ func (s changedAccounts) Account(ctx context.Context, id string) (billing.Accoun
 	return a, err
 }
 
-// withholding lets billing pause only agents that run.
-type withholding struct{ agent.Store }
+// skipping lets billing change no agent in a status.
+type skipping struct {
+	agent.Store
+	status agent.Status
+}
 
-func (s withholding) Change(ctx context.Context, id string, change func(*agent.Agent) error) (agent.Agent, error) {
+func (s skipping) Change(ctx context.Context, id string, change func(*agent.Agent) error) (agent.Agent, error) {
 	return s.Store.Change(ctx, id, func(a *agent.Agent) error {
-		if apicall.From(ctx).Caller.Type == identity.System && a.Status == agent.Error {
+		if apicall.From(ctx).Caller.Type == identity.System && a.Status == s.status {
 			return nil
 		}
 		return change(a)
 	})
 }
 
-// stingy lets billing resume no agent.
-type stingy struct{ agent.Store }
-
-func (s stingy) Change(ctx context.Context, id string, change func(*agent.Agent) error) (agent.Agent, error) {
-	return s.Store.Change(ctx, id, func(a *agent.Agent) error {
-		if apicall.From(ctx).Caller.Type == identity.System && a.Status == agent.Paused {
-			return nil
-		}
-		return change(a)
-	})
+func skippedBilling(status agent.Status) func(*World, agent.Store) agent.Store {
+	return func(_ *World, inner agent.Store) agent.Store { return skipping{inner, status} }
 }
 
 // crashingCreation makes the process of a creation with secrets die.

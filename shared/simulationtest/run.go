@@ -67,9 +67,6 @@ func (w *World) arrange() {
 		w.arrangeVisitors()
 	}
 	w.arrangeCells()
-	if w.Plant.Arrange != nil {
-		w.Plant.Arrange(w)
-	}
 }
 
 // waits are how long time passes while processes could go on.

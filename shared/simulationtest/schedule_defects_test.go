@@ -7,11 +7,14 @@ import (
 	"agents.example/controlplane/shared/agent"
 )
 
-// unscheduled lists no agent whose schedules are due.
-type unscheduled struct{ agent.WorkerStore }
+// uncalled lists no agent whose calls are due.
+type uncalled struct{ agent.WorkerStore }
 
-func (unscheduled) ListCallsDue(context.Context, time.Time, int) ([]agent.Agent, error) {
-	return nil, nil
+func (uncalled) ListCallsDue(context.Context, time.Time, int) ([]agent.Agent, error) { return nil, nil }
+
+// unscheduled makes the sweep find no agent whose calls are due.
+func unscheduled() Plant {
+	return stores("sweep", func(s agent.WorkerStore) agent.WorkerStore { return uncalled{s} })
 }
 
 // scheduleDefects undo guards of the calls of schedules.
@@ -53,15 +56,7 @@ func scheduleDefects() []defect {
 		},
 		{
 			name: "schedules are not swept", undoes: "the sweep lists the agents whose schedules are due",
-			plant: Plant{
-				Focus: arrangeSchedules,
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "sweep" {
-						return inner
-					}
-					return unscheduled{inner}
-				},
-			},
+			plant: focused(arrangeSchedules, unscheduled()),
 		},
 		{
 			name: "missed calls are made", undoes: "a schedule skips what it missed",

@@ -110,9 +110,8 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 	began := time.Now()
 	sums, seed, bad := explore(t, 1, n, Plant{})
 	if bad.Violation != "" {
-		t.Fatalf("seed %d: %s\nafter %d schedules; replay it with -simulation.seed=%d\n%s", seed,
-			bad.Violation, len(sums), seed,
-			trace(t, seed, Plant{}).Trace)
+		t.Fatalf("seed %d: %s\nafter %d schedules; replay it with -simulation.seed=%d\n%s", seed, bad.Violation,
+			len(sums), seed, trace(t, seed, Plant{}).Trace)
 	}
 	if promised := n * 97 / 100; len(sums) < promised {
 		t.Errorf("%d distinct schedules, want at least %d", len(sums), promised)
@@ -196,6 +195,12 @@ func TestSimulation_EnforcesEgressUnderEverySchedule(t *testing.T) {
 	exploreFocused(t, 350, 4_500, arrangeEgress)
 }
 
+// TestSimulation_ReleasesHoldTheirPromisesUnderEverySchedule runs schedules with a release only.
+func TestSimulation_ReleasesHoldTheirPromisesUnderEverySchedule(t *testing.T) {
+	t.Parallel()
+	exploreFocused(t, 250, 4_000, arrangeRelease)
+}
+
 // exploreFocused runs schedules with a setup of which the others have few: as many as usual in the default tier, and as
 // full in the full one.
 func exploreFocused(t *testing.T, usual, full int, focus func(*Scheduler, *Setup)) {
@@ -244,28 +249,4 @@ func TestSurvey(t *testing.T) {
 		}
 		t.Logf("%d steps a schedule", steps/(*survey))
 	})
-}
-
-// releases is a plant without a defect whose schedules have a release.
-func releasing() Plant { return Plant{Focus: arrangeRelease} }
-
-func TestSimulation_ReleasesHoldTheirPromisesUnderEverySchedule(t *testing.T) {
-	t.Parallel()
-	n := testtier.Count(t, 200, 250, 4_000)
-	if testtier.RaceDetector {
-		n = 50
-	}
-	if *schedules > 0 {
-		n = *schedules
-	}
-	sums, seed, bad := explore(t, 1, n, releasing())
-	if bad.Violation != "" {
-		t.Fatalf(
-			"seed %d: %s\nafter %d schedules\n%s",
-			seed,
-			bad.Violation,
-			len(sums),
-			trace(t, seed, releasing()).Trace,
-		)
-	}
 }

@@ -98,15 +98,7 @@ func snapshotDefects() []defect {
 		},
 		{
 			name: "snapshots are not swept", undoes: "the sweep lists the agents whose snapshots are due",
-			plant: Plant{
-				Focus: arrangeSnapshots,
-				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-					if process != "sweep" {
-						return inner
-					}
-					return unscheduled{inner}
-				},
-			},
+			plant: focused(arrangeSnapshots, unscheduled()),
 		},
 	}
 }

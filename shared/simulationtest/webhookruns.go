@@ -74,11 +74,7 @@ func (w *World) webhookPublisher(p Stepper) Publisher {
 
 // webhookStore is a process's store of webhooks.
 func (w *World) webhookStore(kind string, p *Process) webhook.WorkerStore {
-	var s webhook.WorkerStore = Webhooks{Database: w.Database, Process: p, Report: w.report(kind, p)}
-	if w.Plant.Webhooks != nil {
-		s = w.Plant.Webhooks(w, kind, s)
-	}
-	return s
+	return Webhooks{Database: w.Database, Process: p, Report: w.report(kind, p)}
 }
 
 // deliverWebhook starts a worker with a nudge of a webhook.

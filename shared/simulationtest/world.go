@@ -106,14 +106,10 @@ type Plant struct {
 	Sleepers func(kind string, inner agent.Store) agent.Store
 	// Accounts wraps the store of accounts.
 	Accounts func(w *World, inner billing.Store) billing.Store
-	// Webhooks wraps the store of webhooks.
-	Webhooks func(w *World, process string, inner webhook.WorkerStore) webhook.WorkerStore
 	// Report replaces the nudges of webhooks after a commit of a process.
 	Report func(w *World, process string, nudge func())
 	// Payments wraps the payment provider.
 	Payments func(inner billing.Payments) billing.Payments
-	// Arrange changes the world before the schedule begins.
-	Arrange func(w *World)
 	// Answer changes what a delivery answers the queue.
 	Answer func(w *World, id string, err error) error
 	// Focus changes the setup so that the guard matters more often.
@@ -124,8 +120,7 @@ type Plant struct {
 	Collect func(ctx context.Context, w *World, p *Process) error
 	// NoDriftCheck leaves out the check of all agents' objects.
 	NoDriftCheck bool
-	// Releases wraps the store of releases, and Roll changes the worker.
-	Releases func(w *World, inner release.Store) release.Store
+	// Roll changes the worker of releases.
 	Roll     func(r *release.Roller)
 	Cluster  ClusterRules
 	Fronts   FrontRules
