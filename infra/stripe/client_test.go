@@ -49,13 +49,28 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
+// payments are Payments that send their calls over the transport.
+func (t *transport) payments() *Payments {
+	return &Payments{
+		timeout: time.Minute,
+		client:  &client{http: &http.Client{Transport: t}, url: "https://stripe.example", key: "sk_test_1"},
+	}
+}
+
+// keys are the idempotency keys of the requests, without a prefix.
+func (t *transport) keys(prefix string) (keys []string) {
+	for _, r := range t.requests {
+		keys = append(keys, strings.TrimPrefix(r.Header.Get("Idempotency-Key"), prefix))
+	}
+	return keys
+}
+
 // post makes a call that creates something.
 func post(t *testing.T, transport *transport) error {
 	t.Helper()
-	c := &client{http: &http.Client{Transport: transport}, url: "https://stripe.example", key: "sk_test_1"}
 	var out session
 	made := call{method: http.MethodPost, path: "/v1/things", form: url.Values{"a[b]": {"c d"}}}
-	_, err := c.do(t.Context(), made, &out)
+	_, err := transport.payments().client.do(t.Context(), made, &out)
 	return err
 }
 
@@ -81,9 +96,7 @@ func TestDo_RetriesWhatMaySucceed(t *testing.T) {
 		"a stored error": {
 			answers: []answer{{status: 500, replayed: "true", body: refusal("")}, good}, wantTries: 1, wantError: true,
 		},
-		"a rate limit": {
-			answers: []answer{{status: 429, body: refusal("rate_limit")}}, wantTries: 1, wantError: true,
-		},
+		"a rate limit":    {answers: []answer{{status: 429, body: refusal("rate_limit")}}, wantTries: 1, wantError: true},
 		"an invalid call": {answers: []answer{{status: 400, body: refusal("")}}, wantTries: 1, wantError: true},
 		"Stripe says to retry": {
 			answers: []answer{{status: 400, shouldRetry: "true", body: refusal("")}, good}, wantTries: 2,
@@ -129,24 +142,17 @@ func TestCreateCustomer_IsNotBoundToAFailure(t *testing.T) {
 			answers:  []answer{stored, stored, stored, good},
 			wantKeys: []string{"customer-org_1", "customer-org_1-2", "customer-org_1-3"},
 		},
-		"a refusal": {
-			answers: []answer{{status: 400, body: refusal("")}, good}, wantKeys: []string{"customer-org_1"},
-		},
+		"a refusal": {answers: []answer{{status: 400, body: refusal("")}, good}, wantKeys: []string{"customer-org_1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				stripe := &transport{answers: c.answers}
-				p := &Payments{client: &client{http: &http.Client{Transport: stripe}, url: "https://stripe.example"}}
-				id, err := p.createCustomer(t.Context(), "org_1", "customer-org_1")
+				id, err := stripe.payments().createCustomer(t.Context(), "org_1", "customer-org_1")
 				if id != c.wantID || (err != nil) != (c.wantID == "") {
 					t.Errorf("customer %q, %v; want %q", id, err, c.wantID)
 				}
-				var keys []string
-				for _, r := range stripe.requests {
-					keys = append(keys, r.Header.Get("Idempotency-Key"))
-				}
-				if !slices.Equal(keys, c.wantKeys) {
+				if keys := stripe.keys(""); !slices.Equal(keys, c.wantKeys) {
 					t.Errorf("keys %q, want %q", keys, c.wantKeys)
 				}
 			})
@@ -178,18 +184,13 @@ func TestCreateSession_IsNotBoundToAFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stripe := &transport{answers: c.answers}
-			p := &Payments{client: &client{http: &http.Client{Transport: stripe}, url: "https://stripe.example"}}
 			attempt := idempotency.New("org_1", "key-1", idempotency.Request{})
 			ctx := apicall.With(t.Context(), &apicall.Call{Attempt: attempt})
-			s, err := p.createSession(ctx, "create a session", "/v1/billing_portal/sessions", nil)
+			s, err := stripe.payments().createSession(ctx, "create a session", "/v1/billing_portal/sessions", nil)
 			if fault.Code(err) != c.wantCode || (s.URL == "") != (c.wantCode != "") {
 				t.Errorf("session %+v, %v; want the code %q", s, err, c.wantCode)
 			}
-			var keys []string
-			for _, r := range stripe.requests {
-				keys = append(keys, strings.TrimPrefix(r.Header.Get("Idempotency-Key"), attempt.ID))
-			}
-			if !slices.Equal(keys, c.wantKeys) {
+			if keys := stripe.keys(attempt.ID); !slices.Equal(keys, c.wantKeys) {
 				t.Errorf("keys end with %q, want %q", keys, c.wantKeys)
 			}
 		})
@@ -249,11 +250,7 @@ func TestListLive_LeavesOutWhatIsGone(t *testing.T) {
 		{status: 404, body: refusal("resource_missing")},
 		{status: 200, body: sold("sub_2")},
 	}}
-	p := &Payments{
-		timeout: time.Minute,
-		client:  &client{http: &http.Client{Transport: stripe}, url: "https://stripe.example", key: "sk_test_1"},
-	}
-	live, err := p.ListLive(t.Context(), "org_1", "cus_1")
+	live, err := stripe.payments().ListLive(t.Context(), "org_1", "cus_1")
 	if err != nil || len(live) != 1 || live[0].ID != "sub_2" {
 		t.Errorf("ListLive = %+v, %v, want sub_2", live, err)
 	}
@@ -267,11 +264,8 @@ func TestListLive_SaysThatItLacksASubscription(t *testing.T) {
 	stripe := &transport{answers: []answer{
 		{status: 200, body: `{"data": [` + later + `]}`}, {status: 200, body: later},
 	}}
-	p := &Payments{
-		timeout: time.Minute,
-		client:  &client{http: &http.Client{Transport: stripe}, url: "https://stripe.example", key: "sk_test_1"},
-	}
-	if live, err := p.ListLive(t.Context(), "org_1", "cus_1"); len(live) > 0 || !errors.Is(err, billing.ErrIncomplete) {
+	live, err := stripe.payments().ListLive(t.Context(), "org_1", "cus_1")
+	if len(live) > 0 || !errors.Is(err, billing.ErrIncomplete) {
 		t.Errorf("ListLive = %+v, %v, want an error that the list is incomplete", live, err)
 	}
 }
@@ -293,11 +287,7 @@ func TestFetch_KnowsTheEndOfASubscriptionWithSeveralItems(t *testing.T) {
 	} {
 		stripe := &transport{answers: []answer{{status: 200, body: `{"id": "sub_1", "status": "` + row.status + `",
 			"customer": "cus_1", "metadata": {"organization_id": "org_1"}, "items": {"data": [` + row.items + `]}}`}}}
-		p := &Payments{
-			timeout: time.Minute,
-			client:  &client{http: &http.Client{Transport: stripe}, url: "https://stripe.example", key: "sk_test_1"},
-		}
-		state, err := p.Fetch(t.Context(), "sub_1")
+		state, err := stripe.payments().Fetch(t.Context(), "sub_1")
 		if row.wantStatus == "" {
 			if err == nil {
 				t.Errorf("%s: Fetch = %+v, want an error", name, state)

@@ -19,21 +19,42 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
+// openCheckout opens a page on which an organization buys a plan.
+func openCheckout(t *testing.T, p *Payments, o billing.Order) billing.Session {
+	t.Helper()
+	s, err := p.Checkout(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// pay pays on a page and returns the id of the subscription.
+func pay(t *testing.T, page billing.Session) string {
+	t.Helper()
+	id, err := stripeServer.Pay(page.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// changeSubscription changes a subscription in Stripe.
+func changeSubscription(t *testing.T, id string, changes ...stripeemu.Change) {
+	t.Helper()
+	if err := stripeServer.Change(id, changes...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // buySubscription buys a subscription for org_1 and returns it.
 func buySubscription(t *testing.T, p *Payments, to plan.ID, interval billing.Interval) billing.Subscription {
 	t.Helper()
-	s, err := p.Checkout(t.Context(), billing.Order{OrganizationID: "org_1", Plan: to, Interval: interval})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openCheckout(t, p, billing.Order{OrganizationID: "org_1", Plan: to, Interval: interval})
 	if wait := time.Until(s.ExpiresAt); wait < 23*time.Hour || wait > 25*time.Hour {
 		t.Errorf("the checkout page expires in %s, want about 24 h", wait)
 	}
-	id, err := stripeServer.Pay(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fetchSubscription(t, p, id)
+	return fetchSubscription(t, p, pay(t, s))
 }
 
 func fetchSubscription(t *testing.T, p *Payments, id string) billing.Subscription {
@@ -68,18 +89,11 @@ func TestCheckout_SellsASubscriptionAndKeepsTheCustomer(t *testing.T) {
 	if age := time.Since(s.StartedAt).Abs(); age > time.Minute {
 		t.Errorf("StartedAt = %s, %s from now; want less than a minute", s.StartedAt, age)
 	}
-	again, err := p.Checkout(t.Context(), billing.Order{
+	again := openCheckout(t, p, billing.Order{
 		OrganizationID: "org_1", Plan: plan.Pro, Interval: billing.Month,
 		Present: billing.Subscription{Provider: billing.Stripe, Status: billing.Canceled, CustomerID: s.CustomerID},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := stripeServer.Pay(again.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fetchSubscription(t, p, id).CustomerID; got != s.CustomerID {
+	if got := fetchSubscription(t, p, pay(t, again)).CustomerID; got != s.CustomerID {
 		t.Errorf("CustomerID of the second subscription = %s, want %s", got, s.CustomerID)
 	}
 }
@@ -98,11 +112,8 @@ func TestCheckout_ChangesThePresentSubscription(t *testing.T) {
 		{to: plan.Hobby, interval: billing.Month, wantPlan: plan.Pro, wantEnds: true},
 		{to: plan.Pro, interval: billing.Month, wantPlan: plan.Pro, wantEnds: false},
 	} {
-		page, err := p.Checkout(t.Context(),
+		page := openCheckout(t, p,
 			billing.Order{OrganizationID: "org_1", Present: s, Plan: c.to, Interval: c.interval})
-		if err != nil {
-			t.Fatal(err)
-		}
 		if wait := time.Until(page.ExpiresAt); wait < 4*time.Minute || wait > 6*time.Minute {
 			t.Errorf("the portal page expires in %s, want about 5 min", wait)
 		}
@@ -143,9 +154,7 @@ func TestCheckout_AsksNoConfirmationOfWhatIsSo(t *testing.T) {
 			t.Parallel()
 			p := openPayments(t, nil)
 			s := buySubscription(t, p, plan.Pro, billing.Month)
-			if err := stripeServer.Change(s.ID, row.change); err != nil {
-				t.Fatal(err)
-			}
+			changeSubscription(t, s.ID, row.change)
 			page, err := p.Checkout(t.Context(),
 				billing.Order{OrganizationID: "org_1", Present: s, Plan: row.to, Interval: billing.Month})
 			if row.wantCode != "" {
@@ -171,9 +180,7 @@ func TestCheckout_KnowsThatTheSubscriptionHasEnded(t *testing.T) {
 	t.Parallel()
 	p := openPayments(t, nil)
 	ended := buySubscription(t, p, plan.Pro, billing.Month)
-	if err := stripeServer.Change(ended.ID, stripeemu.Status("canceled")); err != nil {
-		t.Fatal(err)
-	}
+	changeSubscription(t, ended.ID, stripeemu.Status("canceled"))
 	unknown := ended
 	unknown.ID = "sub_of_another_account"
 	for name, present := range map[string]billing.Subscription{"ended": ended, "unknown": unknown} {
@@ -196,73 +203,36 @@ func TestCheckout_KnowsThatTheSubscriptionHasEnded(t *testing.T) {
 
 func TestFetch_MapsEachStateOfStripe(t *testing.T) {
 	t.Parallel()
+	changes := func(all ...stripeemu.Change) []stripeemu.Change { return all }
 	p := openPayments(t, nil)
 	for name, c := range map[string]struct {
 		change      []stripeemu.Change
 		wantStatus  billing.Status
 		wantPending plan.ID
 	}{
-		"trialing": {
-			change: []stripeemu.Change{stripeemu.Status("trialing")}, wantStatus: billing.Trialing,
-			wantPending: "",
-		},
-		"past due": {
-			change: []stripeemu.Change{stripeemu.Status("past_due")}, wantStatus: billing.PastDue,
-			wantPending: "",
-		},
-		"unpaid": {
-			change: []stripeemu.Change{stripeemu.Status("unpaid")}, wantStatus: billing.PastDue,
-			wantPending: "",
-		},
-		"paused": {
-			change: []stripeemu.Change{stripeemu.Status("paused")}, wantStatus: billing.PastDue,
-			wantPending: "",
-		},
+		"trialing":        {change: changes(stripeemu.Status("trialing")), wantStatus: billing.Trialing},
+		"past due":        {change: changes(stripeemu.Status("past_due")), wantStatus: billing.PastDue},
+		"unpaid":          {change: changes(stripeemu.Status("unpaid")), wantStatus: billing.PastDue},
+		"paused":          {change: changes(stripeemu.Status("paused")), wantStatus: billing.PastDue},
+		"incomplete":      {change: changes(stripeemu.Status("incomplete")), wantStatus: billing.None},
+		"never completed": {change: changes(stripeemu.Status("incomplete_expired")), wantStatus: billing.None},
 		"canceled": {
-			change:     []stripeemu.Change{stripeemu.EndWithPeriod(), stripeemu.Status("canceled")},
-			wantStatus: billing.Canceled, wantPending: "",
-		},
-		"incomplete": {
-			change: []stripeemu.Change{stripeemu.Status("incomplete")}, wantStatus: billing.None,
-			wantPending: "",
-		},
-		"never completed": {
-			change:      []stripeemu.Change{stripeemu.Status("incomplete_expired")},
-			wantStatus:  billing.None,
-			wantPending: "",
+			change: changes(stripeemu.EndWithPeriod(), stripeemu.Status("canceled")), wantStatus: billing.Canceled,
 		},
 		"a scheduled downgrade": {
-			change:      []stripeemu.Change{stripeemu.Schedule("starter_month")},
-			wantStatus:  billing.Active,
-			wantPending: plan.Starter,
+			change: changes(stripeemu.Schedule("starter_month")), wantStatus: billing.Active, wantPending: plan.Starter,
 		},
-		"a scheduled interval": {
-			change: []stripeemu.Change{stripeemu.Schedule("pro_year")}, wantStatus: billing.Active,
-			wantPending: "",
-		},
-		"ending": {
-			change: []stripeemu.Change{stripeemu.EndWithPeriod()}, wantStatus: billing.Active,
-			wantPending: plan.Hobby,
-		},
+		"a scheduled interval": {change: changes(stripeemu.Schedule("pro_year")), wantStatus: billing.Active},
+		"ending":               {change: changes(stripeemu.EndWithPeriod()), wantStatus: billing.Active, wantPending: plan.Hobby},
 		"canceled, with a price of no plan": {
-			change: []stripeemu.Change{
-				stripeemu.Price("mug_month"),
-				stripeemu.Status("canceled"),
-			},
-			wantStatus: billing.Canceled, wantPending: "",
+			change: changes(stripeemu.Price("mug_month"), stripeemu.Status("canceled")), wantStatus: billing.Canceled,
 		},
-		"upgraded outside of checkout": {
-			change:      []stripeemu.Change{stripeemu.Price("business_month")},
-			wantStatus:  billing.Active,
-			wantPending: "",
-		},
+		"upgraded outside of checkout": {change: changes(stripeemu.Price("business_month")), wantStatus: billing.Active},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := buySubscription(t, p, plan.Pro, billing.Month)
-			if err := stripeServer.Change(s.ID, c.change...); err != nil {
-				t.Fatal(err)
-			}
+			changeSubscription(t, s.ID, c.change...)
 			got := fetchSubscription(t, p, s.ID)
 			if got.Status != c.wantStatus {
 				t.Errorf("Status = %s, want %s", got.Status, c.wantStatus)
@@ -281,15 +251,11 @@ func TestFetch_ForeignAndUnsellableSubscriptions(t *testing.T) {
 	if _, err := p.Fetch(t.Context(), "sub_unknown"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Fetch of an unknown subscription returned %v, want kind NotFound", err)
 	}
-	if err := stripeServer.Change(s.ID, stripeemu.Price("mug_month")); err != nil {
-		t.Fatal(err)
-	}
+	changeSubscription(t, s.ID, stripeemu.Price("mug_month"))
 	if _, err := p.Fetch(t.Context(), s.ID); err == nil || !strings.Contains(err.Error(), "metadata plan") {
 		t.Errorf("Fetch with a price of no plan returned %v, want a hint to add the metadata plan", err)
 	}
-	if err := stripeServer.Change(s.ID, stripeemu.OfAnotherProduct()); err != nil {
-		t.Fatal(err)
-	}
+	changeSubscription(t, s.ID, stripeemu.OfAnotherProduct())
 	if state, err := p.Fetch(t.Context(), s.ID); err != nil || state != (billing.State{}) {
 		t.Errorf("Fetch of another product's subscription = %+v, %v; want an empty state", state, err)
 	}
@@ -414,14 +380,8 @@ func TestCheckout_SellsAfterTheCustomerWasDeleted(t *testing.T) {
 	t.Parallel()
 	p := openPayments(t, nil)
 	order := billing.Order{OrganizationID: "org_" + uuid.NewString(), Plan: plan.Starter, Interval: billing.Month}
-	first, err := p.Checkout(t.Context(), order)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bought, err := stripeServer.Pay(first.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := openCheckout(t, p, order)
+	bought := pay(t, first)
 	stripeServer.DeleteCustomer(first.CustomerID)
 	if live, err := p.ListLive(t.Context(), order.OrganizationID, first.CustomerID); err != nil || len(live) > 0 {
 		t.Errorf("the live subscriptions of a deleted customer are %v, %v; want none", live, err)
@@ -434,11 +394,7 @@ func TestCheckout_SellsAfterTheCustomerWasDeleted(t *testing.T) {
 	}
 	var customers []string
 	for range 2 {
-		s, err := p.Checkout(t.Context(), order)
-		if err != nil {
-			t.Fatal(err)
-		}
-		customers = append(customers, s.CustomerID)
+		customers = append(customers, openCheckout(t, p, order).CustomerID)
 	}
 	if customers[0] == first.CustomerID || customers[0] != customers[1] {
 		t.Errorf("the pages have the customers %q, want one other than %s", customers, first.CustomerID)
@@ -452,29 +408,19 @@ func TestCheckout_PagesOfOneOrganizationHaveOneCustomer(t *testing.T) {
 	p := openPayments(t, nil)
 	organization := "org_" + uuid.NewString()
 	open := func(of string) billing.Session {
-		s, err := p.Checkout(t.Context(), billing.Order{OrganizationID: of, Plan: plan.Pro, Interval: billing.Month})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return openCheckout(t, p, billing.Order{OrganizationID: of, Plan: plan.Pro, Interval: billing.Month})
 	}
 	first, second, third, other := open(organization), open(organization), open(organization), open("org_other")
 	if first.CustomerID == "" || first.CustomerID != second.CustomerID || first.CustomerID == other.CustomerID {
 		t.Errorf("the customers are %q, %q, and of another organization %q; want one of each organization",
 			first.CustomerID, second.CustomerID, other.CustomerID)
 	}
-	var want []string
-	for _, page := range []billing.Session{first, second} {
-		id, err := stripeServer.Pay(page.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, id)
-	}
-	ended := buyFor(t, p, organization, first.CustomerID)
-	if err := stripeServer.Change(ended, stripeemu.Status("canceled")); err != nil {
-		t.Fatal(err)
-	}
+	want := []string{pay(t, first), pay(t, second)}
+	ended := pay(t, openCheckout(t, p, billing.Order{
+		OrganizationID: organization, Plan: plan.Pro, Interval: billing.Month,
+		Present: billing.Subscription{CustomerID: first.CustomerID},
+	}))
+	changeSubscription(t, ended, stripeemu.Status("canceled"))
 	for range 2 { // none is open at the second time
 		if err := p.EndCheckouts(t.Context(), first.CustomerID); err != nil {
 			t.Fatal(err)
@@ -505,21 +451,4 @@ func TestCheckout_PagesOfOneOrganizationHaveOneCustomer(t *testing.T) {
 	if live, err := p.ListLive(t.Context(), "org_other", first.CustomerID); err != nil || len(live) != 0 {
 		t.Errorf("another organization has the subscriptions %v (%v) of the customer, want none", live, err)
 	}
-}
-
-// buyFor buys a subscription for a customer who is known.
-func buyFor(t *testing.T, p *Payments, organization, customer string) string {
-	t.Helper()
-	s, err := p.Checkout(t.Context(), billing.Order{
-		OrganizationID: organization, Plan: plan.Pro, Interval: billing.Month,
-		Present: billing.Subscription{CustomerID: customer},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := stripeServer.Pay(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
 }
