@@ -156,9 +156,7 @@ func TestRedeliver_RefusesOnlyWhatWillBeAttempted(t *testing.T) {
 			given:    webhook.Webhook{Lanes: []webhook.Lane{{Head: "evt_1"}}},
 			delivery: head, wantCode: "delivery_pending",
 		},
-		"requested": {
-			given: webhook.Webhook{Requests: []string{"head"}}, delivery: head, wantCode: "delivery_pending",
-		},
+		"requested": {given: webhook.Webhook{Requests: []string{"head"}}, delivery: head, wantCode: "delivery_pending"},
 	} {
 		w, d := row.given, row.delivery
 		err := w.Redeliver(&d, time.Now())
@@ -189,7 +187,7 @@ func TestDeliver_KeepsWhatEnablingDidDuringATest(t *testing.T) {
 			enabledAt = w.clock()
 			w.change(func(r *webhook.Webhook) { r.Enable(enabledAt) })
 		}
-		return webhook.Result{HTTPStatus: 503, Reason: webhook.ReasonStatus} // it is still starting
+		return withStatus(503) // it is still starting
 	}
 	w.nudge()
 	w.wait(time.Minute)
@@ -209,7 +207,7 @@ func TestDeliver_KeepsWhatEnablingDidDuringATest(t *testing.T) {
 // What a client changes while a run sends events decides about these events.
 func TestDeliver_GoesByWhatAClientChangesDuringARun(t *testing.T) {
 	t.Parallel()
-	gone := webhook.Result{HTTPStatus: 410, Reason: webhook.ReasonStatus}
+	gone := withStatus(410)
 	taken := webhook.Result{HTTPStatus: 200}
 	for name, row := range map[string]struct {
 		change func(*webhook.Webhook)
@@ -306,21 +304,19 @@ func TestDeliver_LanesSkipUnwantedTypes(t *testing.T) {
 	w := newWorld(t)
 	w.change(func(r *webhook.Webhook) { r.Types = []event.Type{event.AgentError} })
 	w.answer = down
-	var want []string
+	var want []event.ID
 	for i := range 3 {
 		id := w.happen("a")
 		if i != 1 {
 			w.events[i].Type = event.AgentError
-			want = append(want, string(id))
+			want = append(want, id)
 		}
 	}
 	w.deliver()
 	w.answer = nil
 	w.wait(2 * time.Hour)
 	w.deliver()
-	if got := w.takenFrom("a"); !slices.Equal(got, want) {
-		t.Errorf("the receiver took %v, want %v", got, want)
-	}
+	w.wantTaken("a", want...)
 }
 
 // Enabling a webhook makes the attempts of its lanes begin again, and forgets none that was made.

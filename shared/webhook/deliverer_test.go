@@ -16,11 +16,21 @@ import (
 
 func down(event.View) webhook.Result { return webhook.Result{Reason: webhook.ReasonConnect} }
 
+// withStatus is the result of an attempt that the receiver answers with a status that is no success.
+func withStatus(status int) webhook.Result {
+	return webhook.Result{HTTPStatus: status, Reason: webhook.ReasonStatus}
+}
+
+// always makes a receiver answer each attempt with the same result.
+func always(r webhook.Result) func(event.View) webhook.Result {
+	return func(event.View) webhook.Result { return r }
+}
+
 // downFor makes the receiver refuse the events of an agent.
 func downFor(agent string) func(event.View) webhook.Result {
 	return func(e event.View) webhook.Result {
 		if e.AgentID != nil && *e.AgentID == agent {
-			return webhook.Result{HTTPStatus: 500, Reason: webhook.ReasonStatus}
+			return withStatus(500)
 		}
 		return webhook.Result{HTTPStatus: 200}
 	}
@@ -29,9 +39,7 @@ func downFor(agent string) func(event.View) webhook.Result {
 func TestDeliver_SendsEveryEventInTheOrderOfItsAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for i := range 130 { // several pages
-		w.happen([]string{"a", "b", "", "c"}[i%4])
-	}
+	w.happenTo(130, "a", "b", "", "c") // several pages
 	w.deliver()
 	w.wantAllInOrder("a", "b", "c", "")
 	if len(w.received) != 130 {
@@ -52,17 +60,13 @@ func TestDeliver_SendsEveryEventInTheOrderOfItsAgent(t *testing.T) {
 func TestDeliver_SendsOnlyTheTypesOfTheWebhook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.records[hookID]
-	r.Types = []event.Type{event.AgentError}
-	w.records[hookID] = r
+	w.change(func(r *webhook.Webhook) { r.Types = []event.Type{event.AgentError} })
 	w.happen("a")
 	wanted := w.happen("a")
 	w.events[1].Type = event.AgentError
 	w.happen("a")
 	w.deliver()
-	if got := w.takenFrom("a"); !slices.Equal(got, []string{string(wanted)}) {
-		t.Errorf("the receiver took %v, want %s", got, wanted)
-	}
+	w.wantTaken("a", wanted)
 }
 
 func TestDeliver_CatchesUpAfterTheReceiverWasDown(t *testing.T) {
@@ -70,9 +74,7 @@ func TestDeliver_CatchesUpAfterTheReceiverWasDown(t *testing.T) {
 	w := newWorld(t)
 	w.answer = down
 	agents := []string{"", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"}
-	for i := range 300 {
-		w.happen(agents[i%len(agents)])
-	}
+	w.happenTo(300, agents...)
 	w.deliver()
 	if n := len(w.attempted); n == 0 || n > 30 {
 		t.Errorf("%d attempts at a receiver that is down, want a few", n)
@@ -129,9 +131,7 @@ func TestDeliver_OneAgentDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.answer = downFor("a")
-	for i := range 60 {
-		w.happen([]string{"a", "b", "c"}[i%3])
-	}
+	w.happenTo(60, "a", "b", "c")
 	w.deliver()
 	w.wantAllInOrder("b", "c")
 	w.happen("b")
@@ -153,7 +153,7 @@ func TestDeliver_GivesUpAfterEightAttemptsAndGoesOn(t *testing.T) {
 	first, second := w.happen("a"), w.happen("a")
 	w.answer = func(e event.View) webhook.Result {
 		if e.ID == first {
-			return webhook.Result{HTTPStatus: 500, Reason: webhook.ReasonStatus}
+			return withStatus(500)
 		}
 		return webhook.Result{HTTPStatus: 200}
 	}
@@ -173,9 +173,7 @@ func TestDeliver_GivesUpAfterEightAttemptsAndGoesOn(t *testing.T) {
 	if took := d.Attempts[len(d.Attempts)-1].At.Sub(d.Attempts[0].At); took.Round(time.Minute) != 33*time.Hour {
 		t.Errorf("the attempts took %v, want 33 hours", took)
 	}
-	if got := w.takenFrom("a"); !slices.Equal(got, []string{string(second)}) {
-		t.Errorf("the receiver took %v, want the second event", got)
-	}
+	w.wantTaken("a", second)
 }
 
 // TestDeliver_CountsNoTimeWithoutAttempts: the receiver was down for the last event, a month before the next one.
@@ -196,9 +194,7 @@ func TestDeliver_CountsNoTimeWithoutAttempts(t *testing.T) {
 	w.answer = nil
 	w.wait(time.Hour)
 	w.deliver()
-	if got := w.takenFrom("a"); !slices.Equal(got, []string{string(last)}) {
-		t.Errorf("the receiver took %v, want the last event", got)
-	}
+	w.wantTaken("a", last)
 }
 
 func TestDeliver_DisablesAfterThreeDaysOfFailures(t *testing.T) {
@@ -228,12 +224,11 @@ func TestDeliver_DisablesAfterThreeDaysOfFailures(t *testing.T) {
 		t.Error("a disabled webhook was attempted")
 	}
 	w.answer = nil
-	r.Enable(w.clock())
-	w.records[hookID] = r
+	w.change(func(r *webhook.Webhook) { r.Enable(w.now) })
 	missed := w.happen("b")
 	w.deliver()
 	taken := w.takenFrom("a")
-	if len(taken) == 0 || w.takenFrom("b")[0] != string(missed) {
+	if len(taken) == 0 || w.takenFrom("b")[0] != missed {
 		t.Errorf("after it was enabled, the receiver took %v and %v", taken, w.takenFrom("b"))
 	}
 	// Events that were given up are not sent again; all others are.
@@ -255,20 +250,15 @@ func TestDeliver_ContinuesFromWhatIsKept(t *testing.T) {
 	w.answer = down
 	w.happen("a")
 	w.deliver()
-	r := w.record()
-	r.Disable(webhook.DisabledByRequest)
-	w.records[hookID] = r
+	w.change(func(r *webhook.Webhook) { r.Disable(webhook.DisabledByRequest) })
 	w.wait(40 * 24 * time.Hour)
 	w.mu.Lock()
 	w.events, w.answer = nil, nil
 	w.mu.Unlock()
 	kept := w.happen("a")
-	r.Enable(w.clock())
-	w.records[hookID] = r
+	w.change(func(r *webhook.Webhook) { r.Enable(w.now) })
 	w.deliver()
-	if got := w.takenFrom("a"); !slices.Equal(got, []string{string(kept)}) {
-		t.Errorf("the receiver took %v, want %s", got, kept)
-	}
+	w.wantTaken("a", kept)
 }
 
 var errCrash = errors.New("the process died")
@@ -277,9 +267,7 @@ var errCrash = errors.New("the process died")
 func TestDeliver_RepeatsAtMostAPageAfterACrash(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for i := range 100 {
-		w.happen([]string{"a", "b", "c"}[i%3])
-	}
+	w.happenTo(100, "a", "b", "c")
 	crashed := false
 	w.beforeUpdate = func(_ webhook.Webhook, done webhook.Done) error {
 		if crashed || len(done.Deliveries) > 0 && len(w.received) > 50 {

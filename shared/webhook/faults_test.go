@@ -18,9 +18,7 @@ func TestDeliver_AFailedCommitLosesNoRecordAndNoEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.answer = func(event.View) webhook.Result {
-				return webhook.Result{HTTPStatus: 410, Reason: webhook.ReasonStatus}
-			}
+			w.answer = always(withStatus(410))
 			id := webhook.DeliveryID(hookID, w.happen("a"))
 			d := w.deliverer()
 			d.Store = &failingStore{world: w, applied: applied}
@@ -189,7 +187,7 @@ func TestDeliver_OnlyFailuresInARowCount(t *testing.T) {
 	}
 	w.answer = func(e event.View) webhook.Result {
 		if *e.AgentID != "taken" {
-			return webhook.Result{HTTPStatus: 500, Reason: webhook.ReasonStatus}
+			return withStatus(500)
 		}
 		return webhook.Result{HTTPStatus: 200}
 	}

@@ -109,6 +109,13 @@ func (w *world) happen(agent string) event.ID {
 	return e.ID
 }
 
+// happenTo commits n events of agents in turn.
+func (w *world) happenTo(n int, agents ...string) {
+	for i := range n {
+		w.happen(agents[i%len(agents)])
+	}
+}
+
 func (w *world) clock() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,26 +146,26 @@ func (w *world) record() webhook.Webhook {
 }
 
 // takenFrom returns what the receiver took of an agent, without repeats.
-func (w *world) takenFrom(agent string) []string {
+func (w *world) takenFrom(agent string) []event.ID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var ids []string
+	var ids []event.ID
 	for _, taken := range w.received {
-		if id, of, _ := strings.Cut(taken, " "); of == agent && !slices.Contains(ids, id) {
-			ids = append(ids, id)
+		if id, of, _ := strings.Cut(taken, " "); of == agent && !slices.Contains(ids, event.ID(id)) {
+			ids = append(ids, event.ID(id))
 		}
 	}
 	return ids
 }
 
 // committedBy returns the ids of an agent's events.
-func (w *world) committedBy(agent string) []string {
+func (w *world) committedBy(agent string) []event.ID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var ids []string
+	var ids []event.ID
 	for _, e := range w.events {
 		if e.AgentID == agent {
-			ids = append(ids, string(e.ID))
+			ids = append(ids, e.ID)
 		}
 	}
 	return ids
@@ -167,9 +174,15 @@ func (w *world) committedBy(agent string) []string {
 func (w *world) wantAllInOrder(agents ...string) {
 	w.t.Helper()
 	for _, a := range agents {
-		if got, want := w.takenFrom(a), w.committedBy(a); !slices.Equal(got, want) {
-			w.t.Errorf("agent %q: the receiver took %v, want %v", a, got, want)
-		}
+		w.wantTaken(a, w.committedBy(a)...)
+	}
+}
+
+// wantTaken checks that the receiver took these events of an agent only.
+func (w *world) wantTaken(agent string, ids ...event.ID) {
+	w.t.Helper()
+	if got := w.takenFrom(agent); !slices.Equal(got, ids) {
+		w.t.Errorf("agent %q: the receiver took %v, want %v", agent, got, ids)
 	}
 }
 

@@ -317,12 +317,12 @@ func (p *process) Send(ctx context.Context, m webhook.Message) (result webhook.R
 	err := p.step(ctx, "send "+m.ID+" to "+m.URL, func() error {
 		switch {
 		case p.down, p.faults && p.chance(0.2):
-			result = webhook.Result{HTTPStatus: 503, Reason: webhook.ReasonStatus}
+			result = withStatus(503)
 			if p.chance(0.1) {
 				result.RetryAfter = 20 * time.Minute
 			}
 		case p.faults && p.chance(0.02):
-			result = webhook.Result{HTTPStatus: 410, Reason: webhook.ReasonStatus}
+			result = withStatus(410)
 		default:
 			p.hooks[m.URL].take(event.ID(m.ID), p.now)
 			if result = (webhook.Result{HTTPStatus: 200}); p.faults && p.chance(0.1) {

@@ -18,7 +18,7 @@ func TestDeliver_WaitsForTheSecondAttempt(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(event.View) webhook.Result {
 		if len(w.attempted) == 1 {
-			return webhook.Result{HTTPStatus: 503, Reason: webhook.ReasonStatus}
+			return withStatus(503)
 		}
 		return webhook.Result{HTTPStatus: 200}
 	}
@@ -190,9 +190,7 @@ func TestDeliver_TriesLanesEarlyEachTimeTheReceiverIsBack(t *testing.T) {
 func TestDeliver_DisablesAReceiverThatIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.answer = func(event.View) webhook.Result {
-		return webhook.Result{HTTPStatus: 410, Reason: webhook.ReasonStatus}
-	}
+	w.answer = always(withStatus(410))
 	w.happen("a")
 	w.deliver()
 	r := w.record()
@@ -204,8 +202,7 @@ func TestDeliver_DisablesAReceiverThatIsGone(t *testing.T) {
 	}
 	// The event waits for a client that enables the webhook again.
 	w.answer = nil
-	r.Enable(w.clock())
-	w.records[hookID] = r
+	w.change(func(r *webhook.Webhook) { r.Enable(w.now) })
 	w.deliver()
 	w.wantAllInOrder("a")
 }
@@ -213,9 +210,7 @@ func TestDeliver_DisablesAReceiverThatIsGone(t *testing.T) {
 func TestDeliver_WaitsAsLongAsTheReceiverAsks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.answer = func(event.View) webhook.Result {
-		return webhook.Result{HTTPStatus: 429, Reason: webhook.ReasonStatus, RetryAfter: 20 * time.Minute}
-	}
+	w.answer = always(webhook.Result{HTTPStatus: 429, Reason: webhook.ReasonStatus, RetryAfter: 20 * time.Minute})
 	w.happen("a")
 	w.deliver()
 	if l := w.record().Lanes[0]; len(w.attempted) != 1 || l.NextAttemptAt.Sub(w.clock()) != 20*time.Minute {

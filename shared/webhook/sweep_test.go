@@ -42,9 +42,7 @@ func TestNotifier_NudgesTheOrganizationsEnabledWebhooks(t *testing.T) {
 	if !slices.Equal(w.nudged, []string{hookID}) {
 		t.Errorf("nudged %v, want the webhook", w.nudged)
 	}
-	r := w.record()
-	r.Disable(webhook.DisabledByRequest)
-	w.records[hookID] = r
+	w.change(func(r *webhook.Webhook) { r.Disable(webhook.DisabledByRequest) })
 	n.EventCommitted(t.Context(), org)
 	if len(w.nudged) != 2 {
 		t.Error("the look-up was not remembered")
