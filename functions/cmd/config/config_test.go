@@ -34,7 +34,8 @@ type everything struct {
 
 func environment() map[string]string {
 	return map[string]string{
-		"GOOGLE_CLOUD_PROJECT": "p", "ENVIRONMENT": "test", "IDENTITY_ISSUER": "https://issuer.example", "AGENT_DOMAIN": "agents.example.com",
+		"GOOGLE_CLOUD_PROJECT": "p", "ENVIRONMENT": "test", "IDENTITY_ISSUER": "https://issuer.example",
+		"AGENT_DOMAIN":   "agents.example.com",
 		"API_KEY_PEPPER": "c2VjcmV0LXBlcHBlci1vZi0zMi1ieXRlcy1hdC1sZWFzdC4=",
 		"CELLS":          `[{"name": "c1", "region": "us-central1", "endpoint": "https://c1.example"}]`,
 		"PLATFORM_IMAGE": "image@sha256:0", "PUSH_SERVICE_ACCOUNT": "push@example",
@@ -119,13 +120,18 @@ func TestSupportURL_RunsNoScript(t *testing.T) {
 	}
 }
 
+// servesRoutes says of each binary whether it serves routes.
+func servesRoutes() map[string]bool {
+	return map[string]bool{
+		"api": true, "accounts": true, "exec": true, "worker": false, "router": false, "notifier": false,
+	}
+}
+
 // TestPepper_IsNotReadByWorkers compares the binaries: only those that serve routes read the pepper, and none needs it
 // to read its configuration.
 func TestPepper_IsNotReadByWorkers(t *testing.T) {
 	t.Parallel()
-	for binary, want := range map[string]bool{
-		"api": true, "accounts": true, "exec": true, "worker": false, "router": false, "notifier": false,
-	} {
+	for binary, want := range servesRoutes() {
 		for _, name := range []string{"API_KEY_PEPPER", "API_KEY_PEPPER_NEXT", "API_KEY_PEPPER_PREVIOUS"} {
 			if required, got := config.Variables(binary)[name]; got != want || required {
 				t.Errorf("%s reads %s: %t, required: %t; want %t and not required", binary, name, got, required, want)
@@ -137,9 +143,7 @@ func TestPepper_IsNotReadByWorkers(t *testing.T) {
 // TestEdgeSecrets_AreReadByRoutesOnly also holds that they are redacted.
 func TestEdgeSecrets_AreReadByRoutesOnly(t *testing.T) {
 	t.Parallel()
-	for binary, want := range map[string]bool{
-		"api": true, "accounts": true, "exec": true, "worker": false, "router": false, "notifier": false,
-	} {
+	for binary, want := range servesRoutes() {
 		if required, got := config.Variables(binary)["EDGE_SECRETS"]; got != want || required {
 			t.Errorf("%s reads the edge's secrets: %t, required: %t; want %t and not required", binary, got, required,
 				want)
@@ -165,42 +169,38 @@ func TestEdgeSecrets_AreReadByRoutesOnly(t *testing.T) {
 
 func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 	t.Parallel()
-	const cells = "configuration: CELLS is invalid: "
+	const cells = "CELLS is invalid: "
 	for name, c := range map[string]struct{ key, value, want string }{
-		"no project": {
-			key: "GOOGLE_CLOUD_PROJECT", value: "",
-			want: "configuration: GOOGLE_CLOUD_PROJECT is required",
-		},
-		"no environment": {key: "ENVIRONMENT", value: "", want: "configuration: ENVIRONMENT is required"},
-		"no issuer":      {key: "IDENTITY_ISSUER", value: "", want: "configuration: IDENTITY_ISSUER is required"},
-		"no image":       {key: "PLATFORM_IMAGE", value: "", want: "configuration: PLATFORM_IMAGE is required"},
+		"no project":     {key: "GOOGLE_CLOUD_PROJECT", value: "", want: "GOOGLE_CLOUD_PROJECT is required"},
+		"no environment": {key: "ENVIRONMENT", value: "", want: "ENVIRONMENT is required"},
+		"no issuer":      {key: "IDENTITY_ISSUER", value: "", want: "IDENTITY_ISSUER is required"},
+		"no image":       {key: "PLATFORM_IMAGE", value: "", want: "PLATFORM_IMAGE is required"},
 		"short pepper": {
 			key: "API_KEY_PEPPER", value: "c2hvcnQ=",
-			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64",
+			want: "API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64",
 		},
 		"pepper is not base64": {
 			key: "API_KEY_PEPPER", value: "secret!",
-			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64",
+			want: "API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64",
 		},
 		"short edge secret": {
 			key: "EDGE_SECRETS", value: "secret!",
-			want: "configuration: EDGE_SECRETS is invalid: want values of at least 32 characters",
+			want: "EDGE_SECRETS is invalid: want values of at least 32 characters",
 		},
 		"edge secret with a space": {
 			key: "EDGE_SECRETS", value: "secret!" + strings.Repeat("x", 32) + ", ",
-			want: "configuration: EDGE_SECRETS is invalid: want values of at least 32 characters",
+			want: "EDGE_SECRETS is invalid: want values of at least 32 characters",
 		},
 		"three edge secrets": {
 			key: "EDGE_SECRETS", value: strings.Repeat("x", 32) + strings.Repeat(",secret!"+strings.Repeat("x", 32), 3),
-			want: "configuration: EDGE_SECRETS is invalid: want at most 3 values",
+			want: "EDGE_SECRETS is invalid: want at most 3 values",
 		},
 		"registry without its slash": {
 			key: "AGENT_REGISTRIES", value: "a.example/,b.example/team",
-			want: "configuration: AGENT_REGISTRIES is invalid: want beginnings with a host",
+			want: "AGENT_REGISTRIES is invalid: want beginnings with a host",
 		},
 		"registry without host": {
-			key: "AGENT_REGISTRIES", value: "team/",
-			want: "configuration: AGENT_REGISTRIES is invalid: want beginnings with a host",
+			key: "AGENT_REGISTRIES", value: "team/", want: "AGENT_REGISTRIES is invalid: want beginnings with a host",
 		},
 		"cells are not JSON": {key: "CELLS", value: "c1", want: cells + "want a JSON array"},
 		"cell without region": {
@@ -214,23 +214,20 @@ func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 		},
 		"smaller quota than Google's": {
 			key: "SECRET_MANAGER_WRITES_PER_MINUTE", value: "599",
-			want: "configuration: SECRET_MANAGER_WRITES_PER_MINUTE is invalid: want a whole number of at least 600",
+			want: "SECRET_MANAGER_WRITES_PER_MINUTE is invalid: want a whole number of at least 600",
 		},
-		"not a number": {
-			key: "RATE_LIMIT_FACTOR", value: "many",
-			want: "configuration: RATE_LIMIT_FACTOR is invalid: ",
-		},
+		"not a number": {key: "RATE_LIMIT_FACTOR", value: "many", want: "RATE_LIMIT_FACTOR is invalid: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := maps.Clone(environment())
+			env := environment()
 			env[c.key] = c.value
 			if c.value == "" {
 				delete(env, c.key)
 			}
 			_, err := config.Read[everything](t.Context(), envconfig.MapLookuper(env))
-			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
-				t.Errorf("error = %v, want it to begin with %q", err, c.want)
+			if err == nil || !strings.HasPrefix(err.Error(), "configuration: "+c.want) {
+				t.Errorf("error = %v, want it to be about the configuration: %s", err, c.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "secret!") {
 				t.Errorf("error = %v, want one without the value", err)

@@ -127,10 +127,8 @@ func software(a agent.Agent) (lines []string) {
 		agent.Software
 	}{{"Image", a.Image}, {"Front", a.Front}} {
 		if s.ID == "" {
-			lines = append(
-				lines,
-				s.name+" of the deployment's settings: the agent has not started since there is a catalog",
-			)
+			lines = append(lines,
+				s.name+" of the deployment's settings: the agent has not started since there is a catalog")
 			continue
 		}
 		line := fmt.Sprintf("%s %s@%s, %s", s.name, s.ID, s.Version, s.Reference)

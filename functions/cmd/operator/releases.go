@@ -276,14 +276,8 @@ func releasePage(r release.Release) string {
 	if !r.Surveyed {
 		line("  counting the agents: %d so far", r.Total)
 	} else {
-		line(
-			"  wave %d of %d, up to %d %% of %d agents, since %s",
-			r.Wave+1,
-			len(r.Waves),
-			r.Waves[min(r.Wave, len(r.Waves)-1)],
-			r.Total,
-			moment(r.WaveAt),
-		)
+		line("  wave %d of %d, up to %d %% of %d agents, since %s", r.Wave+1, len(r.Waves),
+			r.Waves[min(r.Wave, len(r.Waves)-1)], r.Total, moment(r.WaveAt))
 		line("  %s %d moved", bar(r.Counts.Moved, r.Total), r.Counts.Moved)
 	}
 	c, lap := r.Counts, r.Lap
@@ -292,11 +286,8 @@ func releasePage(r release.Release) string {
 	line("  in this lap: %d pinned, %d wait for their window, %d for their next start, %d are in error, %d are busy",
 		lap.Pinned, lap.Deferred, lap.Waiting, lap.Failing, lap.Busy)
 	if failed := max(0, c.Reverted-r.Forgiven); c.Moved > 0 && r.State != release.Stopped {
-		line(
-			"  %.1f %% of the moved agents failed; above %d %% the release stops",
-			100*float64(failed)/float64(c.Moved),
-			r.MaxFailed,
-		)
+		line("  %.1f %% of the moved agents failed; above %d %% the release stops",
+			100*float64(failed)/float64(c.Moved), r.MaxFailed)
 	}
 	line("  begun %s by %s, last step %s", moment(r.CreatedAt), r.StartedBy, moment(r.UpdatedAt))
 	for _, f := range r.Failures {

@@ -84,14 +84,10 @@ func TestReleaseCommands_FollowARelease(t *testing.T) {
 		r.Counts = release.Counts{Moved: 20, Updated: 12, Reverted: 2, Interrupted: 1}
 		r.Failures = []release.Failure{{AgentID: "agent-7", Reason: "pod_crash_loop: it exits", At: time.Now()}}
 	})
-	f.run(
-		"release show assistant-1",
-		"wave 2 of 2, up to 100 % of 40 agents",
-		"[####################....................] 20 moved",
-		"12 updated, 2 reverted, 1 interrupted, 5 watched",
+	f.run("release show assistant-1", "wave 2 of 2, up to 100 % of 40 agents",
+		"[####################....................] 20 moved", "12 updated, 2 reverted, 1 interrupted, 5 watched",
 		"10.0 % of the moved agents failed; above 5 % the release stops",
-		"agent agent-7 went back: pod_crash_loop: it exits",
-	)
+		"agent agent-7 went back: pod_crash_loop: it exits")
 	f.run("release pause assistant-1", "assistant-1 is paused")
 	f.run("release show assistant-1", "paused by grace", "You can: resume, revert.")
 	f.fail("release pause assistant-1", "release_state_conflict", "paused", "resume, revert")
