@@ -14,12 +14,8 @@ func TestRoute_CountsFailuresOfWhatOneClientHas(t *testing.T) {
 		"addresses of one IPv6 network": {
 			chains: []string{"2001:db8:1:2::1", "2001:db8:1:2:ffff::2", "2001:db8:1:2::3"}, wantStatus: 429,
 		},
-		"IPv6 networks": {
-			chains: []string{"2001:db8:1:2::1", "2001:db8:1:3::1", "2001:db8:1:4::1"}, wantStatus: 401,
-		},
-		"IPv4 addresses": {
-			chains: []string{"198.51.100.1", "198.51.100.2", "198.51.100.3"}, wantStatus: 401,
-		},
+		"IPv6 networks":  {chains: []string{"2001:db8:1:2::1", "2001:db8:1:3::1", "2001:db8:1:4::1"}, wantStatus: 401},
+		"IPv4 addresses": {chains: []string{"198.51.100.1", "198.51.100.2", "198.51.100.3"}, wantStatus: 401},
 		"one address, written in two ways": {
 			chains: []string{"198.51.100.1", "::ffff:198.51.100.1", "198.51.100.1"}, wantStatus: 429,
 		},

@@ -163,8 +163,7 @@ func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 			wantStatus: 429, wantFinished: "secret_quota_exceeded",
 		},
 		"nothing to change": {
-			req: valid(), do: succeed,
-			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: agentTarget,
+			req: valid(), do: succeed, wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: agentTarget,
 		},
 		"nothing to change, but handler found the target": {
 			req:        valid(),
@@ -263,8 +262,7 @@ func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 		"identity provider is down":  {req: post(actPath, "outage", validBody), do: succeed, wantStatus: 503},
 		"caller has no organization": {req: post(actPath, "no-organization", validBody), do: succeed, wantStatus: 403},
 		"public route": {
-			req: post("/api/v1/billing/x", "admin", validBody), do: succeed,
-			wantStatus: 200,
+			req: post("/api/v1/billing/x", "admin", validBody), do: succeed, wantStatus: 200,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -369,9 +367,7 @@ func TestRoute_AnswersAndLogsWhenAuditLogFails(t *testing.T) {
 			onAppend func(context.Context) error
 			wantWait time.Duration
 		}{
-			"audit log fails": {
-				onAppend: func(context.Context) error { return errors.New("the log is down") }, wantWait: 0,
-			},
+			"audit log fails": {onAppend: func(context.Context) error { return errors.New("the log is down") }},
 			"audit log hangs": {
 				onAppend: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, wantWait: 4 * time.Second,
 			},

@@ -56,13 +56,9 @@ func TestRoute_RequiresPlanFeature(t *testing.T) {
 		wantCode        string
 		wantReads       int // of the organization
 	}{
-		"plan has the feature": {
-			path: auditLogPath, token: enterprise,
-			wantStatus: 200, wantReads: 1,
-		},
+		"plan has the feature": {path: auditLogPath, token: enterprise, wantStatus: 200, wantReads: 1},
 		"plan lacks the feature": {
-			path: auditLogPath, token: hobby,
-			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1,
+			path: auditLogPath, token: hobby, wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1,
 		},
 		"plan lacks the feature and request is invalid": {
 			path: auditLogPath + "?number=x", token: hobby,
@@ -88,29 +84,17 @@ func TestRoute_RequiresPlanFeature(t *testing.T) {
 			path: auditLogPath, token: enterprise, organizationErr: errors.New("why"),
 			wantStatus: 500, wantCode: "internal_error", wantReads: 1,
 		},
-		"member": {
-			path: auditLogPath, token: "member",
-			wantStatus: 403, wantCode: "role_required", wantReads: 0,
-		},
+		"member": {path: auditLogPath, token: "member", wantStatus: 403, wantCode: "role_required", wantReads: 0},
 		"caller without organization": {
-			path: auditLogPath, token: "no-organization",
-			wantStatus: 403, wantCode: "organization_required", wantReads: 0,
+			path: auditLogPath, token: "no-organization", wantStatus: 403, wantCode: "organization_required",
 		},
-		"invalid token": {
-			path: auditLogPath, token: "garbage",
-			wantStatus: 401, wantCode: "invalid_token", wantReads: 0,
-		},
-		"route without feature": {
-			path: everyPlanPath, token: hobby,
-			wantStatus: 200, wantReads: 0,
-		},
+		"invalid token":         {path: auditLogPath, token: "garbage", wantStatus: 401, wantCode: "invalid_token"},
+		"route without feature": {path: everyPlanPath, token: hobby, wantStatus: 200, wantReads: 0},
 		"route without feature and store is down": {
-			path: everyPlanPath, token: hobby, organizationErr: storeDown,
-			wantStatus: 200, wantReads: 0,
+			path: everyPlanPath, token: hobby, organizationErr: storeDown, wantStatus: 200,
 		},
 		"feature of no plan": {
-			path: unavailablePath, token: enterprise,
-			wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1,
+			path: unavailablePath, token: enterprise, wantStatus: 403, wantCode: "plan_feature_required", wantReads: 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -125,22 +125,15 @@ func TestMux_AnswersWithStatusAndCode(t *testing.T) {
 		"valid call":                {req: valid(), wantStatus: 200},
 		"agent path without prefix": {req: postJSON("/agents/member", admin, validBody), wantStatus: 200},
 		"other path without prefix": {req: postJSON("/user", admin, validBody), wantStatus: 404, wantCode: "not_found"},
-		"unknown path": {
-			req:        postJSON("/api/v1/none", "", `{}`),
-			wantStatus: 404, wantCode: "not_found",
-		},
+		"unknown path":              {req: postJSON("/api/v1/none", "", `{}`), wantStatus: 404, wantCode: "not_found"},
 		"empty path segments": {
 			req: postJSON("//api/v1//admin", admin, validBody), wantStatus: 404,
 			wantCode: "not_found",
 		},
 		"dotted path segments": {
-			req: postJSON("/api/v1/x/../admin", admin, validBody), wantStatus: 404,
-			wantCode: "not_found",
+			req: postJSON("/api/v1/x/../admin", admin, validBody), wantStatus: 404, wantCode: "not_found",
 		},
-		"trailing slash": {
-			req: postJSON("/api/v1/admin/", admin, validBody), wantStatus: 404,
-			wantCode: "not_found",
-		},
+		"trailing slash": {req: postJSON("/api/v1/admin/", admin, validBody), wantStatus: 404, wantCode: "not_found"},
 		"wrong method": {
 			req: httptest.NewRequest(http.MethodPut, "/api/v1/admin", nil), wantStatus: 405,
 			wantCode: "method_not_allowed",
@@ -148,8 +141,7 @@ func TestMux_AnswersWithStatusAndCode(t *testing.T) {
 		"body is not JSON": {req: plainText, wantStatus: 415, wantCode: "unsupported_media_type"},
 		"body too large":   {req: tooLarge, wantStatus: 413, wantCode: "body_too_large"},
 		"handler panics": {
-			req:        postJSON("/api/v1/admin", admin, `{"text": "panic"}`),
-			wantStatus: 500, wantCode: "internal_error",
+			req: postJSON("/api/v1/admin", admin, `{"text": "panic"}`), wantStatus: 500, wantCode: "internal_error",
 		},
 		"unknown error": {req: valid(), handlerErr: secretErr, wantStatus: 500, wantCode: "internal_error"},
 		"wrapped fault": {
@@ -429,10 +421,7 @@ func TestWorker_AnswersPushes(t *testing.T) {
 		},
 		"unwrapped message": {authorization: "Bearer t", body: `{"agent_id":"a"}`, wantStatus: 400},
 		"body is not JSON":  {authorization: "Bearer t", body: `{`, wantStatus: 400},
-		"unknown error": {
-			authorization: "Bearer t", body: push, handlerErr: errors.New("why"),
-			wantStatus: 500,
-		},
+		"unknown error":     {authorization: "Bearer t", body: push, handlerErr: errors.New("why"), wantStatus: 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -80,71 +80,45 @@ func TestRoute_ChecksIdempotencyKeys(t *testing.T) {
 		wantCode    string
 		wantAttempt bool
 	}{
-		"key": {req: create("admin", validBody, "k"), wantStatus: 201, wantAttempt: true},
-		"key of maximum length": {
-			req:        create("admin", validBody, long[1:]),
-			wantStatus: 201, wantAttempt: true,
-		},
+		"key":                   {req: create("admin", validBody, "k"), wantStatus: 201, wantAttempt: true},
+		"key of maximum length": {req: create("admin", validBody, long[1:]), wantStatus: 201, wantAttempt: true},
 		"key without body": {
-			req:        newRequest("DELETE", "/agents/a", "admin", "", "k"),
-			wantStatus: 204, wantAttempt: true,
+			req: newRequest("DELETE", "/agents/a", "admin", "", "k"), wantStatus: 204, wantAttempt: true,
 		},
-		"no key": {req: create("admin", validBody), wantStatus: 201},
-		"empty key": {
-			req:        create("admin", validBody, ""),
-			wantStatus: 400, wantCode: "invalid_idempotency_key",
-		},
-		"key too long": {
-			req:        create("admin", validBody, long),
-			wantStatus: 400, wantCode: "invalid_idempotency_key",
-		},
-		"space in key": {
-			req:        create("admin", validBody, "a b"),
-			wantStatus: 400, wantCode: "invalid_idempotency_key",
-		},
+		"no key":       {req: create("admin", validBody), wantStatus: 201},
+		"empty key":    {req: create("admin", validBody, ""), wantStatus: 400, wantCode: "invalid_idempotency_key"},
+		"key too long": {req: create("admin", validBody, long), wantStatus: 400, wantCode: "invalid_idempotency_key"},
+		"space in key": {req: create("admin", validBody, "a b"), wantStatus: 400, wantCode: "invalid_idempotency_key"},
 		"non-ASCII key": {
 			req:        newRequest("DELETE", "/agents/a", "admin", "", "é"),
 			wantStatus: 400, wantCode: "invalid_idempotency_key",
 		},
-		"two keys": {
-			req:        create("admin", validBody, "a", "b"),
-			wantStatus: 400, wantCode: "invalid_idempotency_key",
-		},
+		"two keys": {req: create("admin", validBody, "a", "b"), wantStatus: 400, wantCode: "invalid_idempotency_key"},
 		"invalid key and invalid body": {
-			req:        create("admin", `{}`, ""),
-			wantStatus: 400, wantCode: "invalid_idempotency_key",
+			req: create("admin", `{}`, ""), wantStatus: 400, wantCode: "invalid_idempotency_key",
 		},
-		"valid key and invalid body": {
-			req:        create("admin", `{}`, "k"),
-			wantStatus: 422, wantCode: "validation_error",
-		},
+		"valid key and invalid body": {req: create("admin", `{}`, "k"), wantStatus: 422, wantCode: "validation_error"},
 		"invalid key and invalid token": {
-			req:        create("garbage", validBody, ""),
-			wantStatus: 401, wantCode: "invalid_token",
+			req: create("garbage", validBody, ""), wantStatus: 401, wantCode: "invalid_token",
 		},
 		"invalid key and missing role": {
-			req:        create("member", validBody, ""),
-			wantStatus: 403, wantCode: "role_required",
+			req: create("member", validBody, ""), wantStatus: 403, wantCode: "role_required",
 		},
 		"body too large": {
-			req:        create("admin", `{"text": "`+long+`"}`, "k"),
-			wantStatus: 413, wantCode: "body_too_large",
+			req: create("admin", `{"text": "`+long+`"}`, "k"), wantStatus: 413, wantCode: "body_too_large",
 		},
 		"body too large, on a route without body": {
-			req:        newRequest("DELETE", "/agents/a", "admin", long, "k"),
-			wantStatus: 413, wantCode: "body_too_large",
+			req: newRequest("DELETE", "/agents/a", "admin", long, "k"), wantStatus: 413, wantCode: "body_too_large",
 		},
 		"invalid key is ignored on GET": {req: newRequest("GET", "/agents", "admin", "", ""), wantStatus: 200},
 		"invalid key is ignored without organization": {
 			req: newRequest("POST", "/api/v1/user", "no-organization", validBody, ""), wantStatus: 200,
 		},
 		"invalid key is ignored on a public route": {
-			req:        newRequest("POST", "/api/v1/public", "", validBody, ""),
-			wantStatus: 200,
+			req: newRequest("POST", "/api/v1/public", "", validBody, ""), wantStatus: 200,
 		},
 		"key on a user route with organization": {
-			req:        newRequest("POST", "/api/v1/user", "member", validBody, "k"),
-			wantStatus: 200, wantAttempt: true,
+			req: newRequest("POST", "/api/v1/user", "member", validBody, "k"), wantStatus: 200, wantAttempt: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,21 +158,13 @@ func TestRoute_AttemptIdentifiesKeyAndRequest(t *testing.T) {
 	}
 	deletion := attemptOf(newRequest("DELETE", "/agents/a", "admin", "", "k"))
 	for name, c := range map[string]struct{ original, changed idempotency.Attempt }{
-		"other method": {
-			original: first,
-			changed:  attemptOf(newRequest("PATCH", "/agents", "admin", validBody, "k")),
-		},
+		"other method": {original: first, changed: attemptOf(newRequest("PATCH", "/agents", "admin", validBody, "k"))},
 		"other body": {
-			original: first,
-			changed:  attemptOf(newRequest("POST", "/agents", "admin", validBody+" ", "k")),
+			original: first, changed: attemptOf(newRequest("POST", "/agents", "admin", validBody+" ", "k")),
 		},
-		"other path": {
-			original: deletion,
-			changed:  attemptOf(newRequest("DELETE", "/agents/b", "admin", "", "k")),
-		},
+		"other path": {original: deletion, changed: attemptOf(newRequest("DELETE", "/agents/b", "admin", "", "k"))},
 		"body on a route without body": {
-			original: deletion,
-			changed:  attemptOf(newRequest("DELETE", "/agents/a", "admin", "{}", "k")),
+			original: deletion, changed: attemptOf(newRequest("DELETE", "/agents/a", "admin", "{}", "k")),
 		},
 	} {
 		if c.changed.ID != c.original.ID {

@@ -47,9 +47,7 @@ func serveLimitedRoutes(err *error) http.Handler {
 			Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/reveal", Access: function.Admin,
 			Limit: ratelimit.Reveals,
 		},
-		{
-			Method: http.MethodPut, Path: "/api/v1/members/{user_id}", Access: function.Admin, Limit: ratelimit.Members,
-		},
+		{Method: http.MethodPut, Path: "/api/v1/members/{user_id}", Access: function.Admin, Limit: ratelimit.Members},
 		{Method: http.MethodGet, Path: "/api/v1/public", Access: function.Public},
 	}
 	for i := range routes {
@@ -79,14 +77,14 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 		TakeStored(ratelimit.Creations, 1, time.Unix(3600, 0), time.Unix(600, 0))
 	for name, calls := range map[string][]struct {
 		method, path, token string
-		handlerErr          error
+		err                 error
 		wantStatus          int
 		wantLimit           string // the RateLimit header
 	}{
 		"reads count per caller, whatever their outcome": {
 			{method: "GET", path: list, token: "admin", wantStatus: 204, wantLimit: `"reads";r=2;t=1200`},
 			{
-				method: "GET", path: list, token: "admin", handlerErr: conflict, wantStatus: 409,
+				method: "GET", path: list, token: "admin", err: conflict, wantStatus: 409,
 				wantLimit: `"reads";r=1;t=2400`,
 			},
 			{method: "HEAD", path: list, token: "admin", wantStatus: 204, wantLimit: `"reads";r=0;t=3600`},
@@ -103,27 +101,21 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 			{method: "POST", path: stop, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
 		},
 		"a session's reads of unknown ids count as reads": {
+			{method: "GET", path: one, token: "admin", err: missing, wantStatus: 404, wantLimit: `"reads";r=2;t=1200`},
 			{
-				method: "GET", path: one, token: "admin", handlerErr: missing, wantStatus: 404,
-				wantLimit: `"reads";r=2;t=1200`,
-			},
-			{
-				method: "GET", path: other, token: "admin", handlerErr: missing, wantStatus: 404,
+				method: "GET", path: other, token: "admin", err: missing, wantStatus: 404,
 				wantLimit: `"reads";r=1;t=2400`,
 			},
 			{
-				method: "GET", path: one, token: "admin", handlerErr: unavailable, wantStatus: 503,
+				method: "GET", path: one, token: "admin", err: unavailable, wantStatus: 503,
 				wantLimit: `"reads";r=0;t=3600`,
 			},
-			{
-				method: "GET", path: one, token: "admin", handlerErr: missing, wantStatus: 429,
-				wantLimit: `"reads";r=0;t=1200`,
-			},
+			{method: "GET", path: one, token: "admin", err: missing, wantStatus: 429, wantLimit: `"reads";r=0;t=1200`},
 			{method: "GET", path: list, token: "admin", wantStatus: 429, wantLimit: `"reads";r=0;t=1200`},
 		},
 		"an agent that was found has its budget, also if its state fails the call": {
 			{
-				method: "GET", path: one, token: "admin", handlerErr: conflict, wantStatus: 409,
+				method: "GET", path: one, token: "admin", err: conflict, wantStatus: 409,
 				wantLimit: `"polling";r=1;t=1800`,
 			},
 			{method: "GET", path: list, token: "admin", wantStatus: 204, wantLimit: `"reads";r=2;t=1200`},
@@ -134,50 +126,38 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 		"a removed agent loses its budget": {
 			{method: "GET", path: one, token: "admin", wantStatus: 204, wantLimit: `"polling";r=1;t=1800`},
 			{
-				method: "GET", path: one, token: "admin", handlerErr: missing, wantStatus: 404,
+				method: "GET", path: one, token: "admin", err: missing, wantStatus: 404,
 				wantLimit: `"polling";r=0;t=3600`,
 			},
-			{
-				method: "GET", path: one, token: "admin", handlerErr: missing, wantStatus: 404,
-				wantLimit: `"reads";r=1;t=2400`,
-			},
+			{method: "GET", path: one, token: "admin", err: missing, wantStatus: 404, wantLimit: `"reads";r=1;t=2400`},
 		},
 		"a key's own agent is known from the first read": {
 			{method: "GET", path: one, token: "key", wantStatus: 204, wantLimit: `"polling";r=1;t=1800`},
 			{
-				method: "GET", path: upper(one), token: "key", handlerErr: unavailable, wantStatus: 503,
+				method: "GET", path: upper(one), token: "key", err: unavailable, wantStatus: 503,
 				wantLimit: `"polling";r=0;t=3600`,
 			},
 			{method: "GET", path: one, token: "key", wantStatus: 429, wantLimit: `"polling";r=0;t=1800`},
 			{method: "GET", path: list, token: "key", wantStatus: 204, wantLimit: `"reads";r=2;t=1200`},
 		},
 		"a key's reads of other organizations' agents and of unknown ids count as reads": {
+			{method: "GET", path: other, token: "key", err: missing, wantStatus: 404, wantLimit: `"reads";r=2;t=1200`},
 			{
-				method: "GET", path: other, token: "key", handlerErr: missing, wantStatus: 404,
-				wantLimit: `"reads";r=2;t=1200`,
-			},
-			{
-				method: "GET", path: unknown, token: "key", handlerErr: missing, wantStatus: 404,
+				method: "GET", path: unknown, token: "key", err: missing, wantStatus: 404,
 				wantLimit: `"reads";r=1;t=2400`,
 			},
-			{
-				method: "GET", path: other, token: "key", handlerErr: missing, wantStatus: 404,
-				wantLimit: `"reads";r=0;t=3600`,
-			},
-			{
-				method: "GET", path: other, token: "key", handlerErr: missing, wantStatus: 429,
-				wantLimit: `"reads";r=0;t=1200`,
-			},
+			{method: "GET", path: other, token: "key", err: missing, wantStatus: 404, wantLimit: `"reads";r=0;t=3600`},
+			{method: "GET", path: other, token: "key", err: missing, wantStatus: 429, wantLimit: `"reads";r=0;t=1200`},
 			{method: "GET", path: one, token: "key", wantStatus: 204, wantLimit: `"polling";r=1;t=1800`},
 		},
 		"a limit of the store replaces the caller's": {
 			{method: "POST", path: list, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
 			{
-				method: "POST", path: list, token: "admin", handlerErr: creation.Err(), wantStatus: 429,
+				method: "POST", path: list, token: "admin", err: creation.Err(), wantStatus: 429,
 				wantLimit: `"creations";r=0;t=3000`,
 			},
 			{
-				method: "POST", path: list, token: "admin", handlerErr: conflict, wantStatus: 409,
+				method: "POST", path: list, token: "admin", err: conflict, wantStatus: 409,
 				wantLimit: `"mutations";r=6;t=1200`,
 			},
 		},
@@ -186,7 +166,7 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 			{method: "POST", path: reveal, token: "other-admin", wantStatus: 204, wantLimit: `"mutations";r=7;t=800`},
 			{method: "POST", path: reveal, token: "other-admin", wantStatus: 429, wantLimit: `"reveals";r=0;t=1800`},
 			{
-				method: "POST", path: reveal, token: "admin", handlerErr: conflict, wantStatus: 409,
+				method: "POST", path: reveal, token: "admin", err: conflict, wantStatus: 409,
 				wantLimit: `"mutations";r=8;t=400`,
 			},
 			{method: "POST", path: upper(reveal), token: "admin", wantStatus: 204, wantLimit: `"mutations";r=7;t=800`},
@@ -197,7 +177,10 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 			},
 		},
 		"changes of members count per organization, whoever the member is": {
-			{method: "PUT", path: members + agentID, token: "admin", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
+			{
+				method: "PUT", path: members + agentID, token: "admin", wantStatus: 204,
+				wantLimit: `"mutations";r=8;t=400`,
+			},
 			{method: "PUT", path: members + "ada", token: "key", wantStatus: 204, wantLimit: `"mutations";r=8;t=400`},
 			{
 				method: "PUT", path: members + otherAgentID, token: "admin", wantStatus: 429,
@@ -225,10 +208,10 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var handlerErr error
-			h := serveLimitedRoutes(&handlerErr)
+			var err error
+			h := serveLimitedRoutes(&err)
 			for i, c := range calls {
-				handlerErr = c.handlerErr
+				err = c.err
 				r := send(t, h, newRequest(c.method, c.path, c.token, ""))
 				if r.status != c.wantStatus {
 					t.Errorf("call %d: status = %d, want %d; body %v", i, r.status, c.wantStatus, r.body)
@@ -296,8 +279,7 @@ func TestRoute_TakesAddressFromPlatformProxy(t *testing.T) {
 		"one hop":             {remoteAddr: "10.0.0.1:5", forwardedFor: "203.0.113.7", want: "203.0.113.7"},
 		"client claims a hop": {remoteAddr: "10.0.0.1:5", forwardedFor: "1.1.1.1, 203.0.113.7", want: "203.0.113.7"},
 		"hops without spaces": {
-			remoteAddr: "10.0.0.1:5", forwardedFor: "1.1.1.1,2.2.2.2,203.0.113.7",
-			want: "203.0.113.7",
+			remoteAddr: "10.0.0.1:5", forwardedFor: "1.1.1.1,2.2.2.2,203.0.113.7", want: "203.0.113.7",
 		},
 		"no proxy":              {remoteAddr: "203.0.113.7:5", forwardedFor: "", want: "203.0.113.7"},
 		"no proxy, IPv6":        {remoteAddr: "[2001:db8::7]:5", forwardedFor: "", want: "2001:db8::7"},
@@ -351,8 +333,8 @@ func TestRoute_BoundsAllCallersOfAnOrganization(t *testing.T) {
 			wantAnswers: map[int]int{403: 3, 429: 7}, wantLimit: "reads",
 		},
 	} {
-		var handlerErr error
-		h := serveLimitedRoutes(&handlerErr)
+		var err error
+		h := serveLimitedRoutes(&err)
 		answers, firstRefusal := map[int]int{}, ""
 		for _, token := range c.tokens {
 			firstRefusal = ""

@@ -2,6 +2,7 @@ package function_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,43 +53,24 @@ func TestStream_LateErrorsBreakTheConnection(t *testing.T) {
 	panics := func() error { panic("the secret value") }
 	const problem, broken = -1, -2 // bodies other than a complete stream
 	for name, c := range map[string]struct {
-		method     string
+		method     string // GET if empty
 		write      func(io.Writer) error
 		wantStatus int
 		wantBody   int // bytes of the stream, or problem, or broken
 	}{
-		"small body": {method: "GET", write: writeLines(3, succeed), wantStatus: 200, wantBody: 3000},
-		"two chunks": {method: "GET", write: writeLines(20, succeed), wantStatus: 200, wantBody: 20_000},
-		"large body": {method: "GET", write: writeLines(500, succeed), wantStatus: 200, wantBody: 500_000},
-		"empty body": {method: "GET", write: writeLines(0, succeed), wantStatus: 200, wantBody: 0},
+		"small body": {write: writeLines(3, succeed), wantStatus: 200, wantBody: 3000},
+		"two chunks": {write: writeLines(20, succeed), wantStatus: 200, wantBody: 20_000},
+		"large body": {write: writeLines(500, succeed), wantStatus: 200, wantBody: 500_000},
+		"empty body": {write: writeLines(0, succeed), wantStatus: 200, wantBody: 0},
 		"HEAD": {
-			method: "HEAD", write: func(io.Writer) error { t.Error("HEAD wrote a body"); return nil },
-			wantStatus: 200, wantBody: 0,
+			method: "HEAD", write: func(io.Writer) error { t.Error("HEAD wrote a body"); return nil }, wantStatus: 200,
 		},
-		"error before the first byte": {
-			method: "GET", write: writeLines(0, storeDown), wantStatus: 503,
-			wantBody: problem,
-		},
-		"error before the first chunk": {
-			method: "GET", write: writeLines(10, storeDown), wantStatus: 503,
-			wantBody: problem,
-		},
-		"unknown error before the first chunk": {
-			method: "GET", write: writeLines(1, unknown),
-			wantStatus: 500, wantBody: problem,
-		},
-		"error after the first chunk": {
-			method: "GET", write: writeLines(100, storeDown), wantStatus: 200,
-			wantBody: broken,
-		},
-		"panic before the first byte": {
-			method: "GET", write: writeLines(0, panics), wantStatus: 500,
-			wantBody: problem,
-		},
-		"panic after the first chunk": {
-			method: "GET", write: writeLines(100, panics), wantStatus: 200,
-			wantBody: broken,
-		},
+		"error before the first byte":          {write: writeLines(0, storeDown), wantStatus: 503, wantBody: problem},
+		"error before the first chunk":         {write: writeLines(10, storeDown), wantStatus: 503, wantBody: problem},
+		"unknown error before the first chunk": {write: writeLines(1, unknown), wantStatus: 500, wantBody: problem},
+		"error after the first chunk":          {write: writeLines(100, storeDown), wantStatus: 200, wantBody: broken},
+		"panic before the first byte":          {write: writeLines(0, panics), wantStatus: 500, wantBody: problem},
+		"panic after the first chunk":          {write: writeLines(100, panics), wantStatus: 200, wantBody: broken},
 	} {
 		for _, wantHTTP := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, HTTP/%d", name, wantHTTP), func(t *testing.T) {
@@ -98,7 +80,7 @@ func TestStream_LateErrorsBreakTheConnection(t *testing.T) {
 				s.EnableHTTP2 = wantHTTP == 2
 				s.StartTLS()
 				defer s.Close()
-				req, err := http.NewRequestWithContext(t.Context(), c.method, s.URL+"/test", nil)
+				req, err := http.NewRequestWithContext(t.Context(), cmp.Or(c.method, "GET"), s.URL+"/test", nil)
 				if err != nil {
 					t.Fatal(err)
 				}
