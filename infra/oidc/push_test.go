@@ -54,10 +54,11 @@ func TestPushes_AcceptOnlyTheConfiguredAudienceAndAccount(t *testing.T) {
 		"audience missing":     {changes: []string{"aud", ""}, good: false},
 		"audience empty list":  {changes: []string{"aud", "[]"}, good: false},
 		"audience is a number": {changes: []string{"aud", "1"}, good: false},
-		"another account":      {changes: []string{"email", `"push@evil.iam.gserviceaccount.com"`}, good: false},
+		"another account": {
+			changes: []string{"email", `"push@evil.iam.gserviceaccount.com"`}, good: false,
+		},
 		"account in capitals": {
-			changes: []string{"email", `"PUSH@project.iam.gserviceaccount.com"`},
-			good:    false,
+			changes: []string{"email", `"PUSH@project.iam.gserviceaccount.com"`}, good: false,
 		},
 		"account missing":                        {changes: []string{"email", ""}, good: false},
 		"account is a list":                      {changes: []string{"email", `["` + pushAccount + `"]`}, good: false},

@@ -112,10 +112,7 @@ func TestSessions_ReadClaims(t *testing.T) {
 		noTime  bool
 		noEmail bool
 	}{
-		"admin": {
-			changes: nil,
-			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
-		},
+		"admin": {changes: nil, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}},
 		"admin with prefix": {
 			changes: []string{"o", `{"id":"org_1","rol":"org:admin"}`},
 			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
@@ -165,12 +162,10 @@ func TestSessions_ReadClaims(t *testing.T) {
 		"empty o":  {changes: []string{"o", "{}"}, want: identity.Claims{}},
 		"empty id": {changes: []string{"o", `{"id":"","rol":"admin"}`}, want: identity.Claims{}},
 		"no azp": {
-			changes: []string{"azp", ""},
-			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+			changes: []string{"azp", ""}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
 		},
 		"no sts": {
-			changes: []string{"sts", ""},
-			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+			changes: []string{"sts", ""}, want: identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
 		},
 		"no nbf, no iat": {
 			changes: []string{"nbf", "", "iat", ""},

@@ -83,10 +83,8 @@ func TestEvent_RefusesForgedEventsWithoutQuotingThem(t *testing.T) {
 		"a signature of the future after a current time": {
 			body: body, signature: fmt.Sprintf("t=%d,", now.Unix()) + sign(body, -maxSignatureAge-time.Minute),
 		},
-		"signed, but not JSON": {body: canary, signature: sign(canary, 0)},
-		"signed, but not an event": {
-			body: `{"note": "` + canary + `"}`, signature: sign(`{"note": "`+canary+`"}`, 0),
-		},
+		"signed, but not JSON":     {body: canary, signature: sign(canary, 0)},
+		"signed, but not an event": {body: `{"note": "` + canary + `"}`, signature: sign(`{"note": "`+canary+`"}`, 0)},
 		"signed, but an event of API v2": {
 			body:      `{"id": "evt_1", "object": "v2.core.event"}`,
 			signature: sign(`{"id": "evt_1", "object": "v2.core.event"}`, 0),

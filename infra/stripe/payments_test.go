@@ -223,11 +223,15 @@ func TestFetch_MapsEachStateOfStripe(t *testing.T) {
 			change: changes(stripeemu.Schedule("starter_month")), wantStatus: billing.Active, wantPending: plan.Starter,
 		},
 		"a scheduled interval": {change: changes(stripeemu.Schedule("pro_year")), wantStatus: billing.Active},
-		"ending":               {change: changes(stripeemu.EndWithPeriod()), wantStatus: billing.Active, wantPending: plan.Hobby},
+		"ending": {
+			change: changes(stripeemu.EndWithPeriod()), wantStatus: billing.Active, wantPending: plan.Hobby,
+		},
 		"canceled, with a price of no plan": {
 			change: changes(stripeemu.Price("mug_month"), stripeemu.Status("canceled")), wantStatus: billing.Canceled,
 		},
-		"upgraded outside of checkout": {change: changes(stripeemu.Price("business_month")), wantStatus: billing.Active},
+		"upgraded outside of checkout": {
+			change: changes(stripeemu.Price("business_month")), wantStatus: billing.Active,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
