@@ -195,15 +195,9 @@ func (r *Release) Act(action Action, now time.Time) error {
 		for _, a := range r.Allowed() {
 			allowed = append(allowed, string(a))
 		}
-		return fault.New(
-			fault.Conflict,
-			"release_state_conflict",
-			"Release %s is %s; %s is not possible. Possible: %s.",
-			r.ID,
-			r.State,
-			action,
-			strings.Join(append(allowed, "nothing else")[:max(1, len(allowed))], ", "),
-		)
+		return fault.New(fault.Conflict, "release_state_conflict",
+			"Release %s is %s; %s is not possible. Possible: %s.", r.ID, r.State, action,
+			strings.Join(append(allowed, "nothing else")[:max(1, len(allowed))], ", "))
 	}
 	r.State, r.Reason, r.UpdatedAt, r.DueAt = transitions[i].To, "", now, time.Time{}
 	switch r.State { //nolint:exhaustive // the other states wait for nothing

@@ -54,12 +54,7 @@ func TestNew_RefusesWhatCannotBeReleased(t *testing.T) {
 	} {
 		o := testOrder()
 		row.change(&o)
-		if _, err := New(
-			o,
-			testImages(),
-			[]string{"cell-1"},
-			began,
-		); err == nil ||
+		if _, err := New(o, testImages(), []string{"cell-1"}, began); err == nil ||
 			!strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", name, err, row.want)
 		}

@@ -283,14 +283,8 @@ func changedRelease(t *testing.T, f Fixture) {
 	must(t, paused.Act(release.Pause, Now()))
 	_, err := f.Processes[1].Save(t.Context(), paused, nil)
 	must(t, err)
-	if _, err := f.Processes[0].Save(
-		t.Context(),
-		r,
-		[]release.Change{moved(t, a, r)},
-	); !errors.Is(
-		err,
-		release.ErrSuperseded,
-	) {
+	_, err = f.Processes[0].Save(t.Context(), r, []release.Change{moved(t, a, r)})
+	if !errors.Is(err, release.ErrSuperseded) {
 		t.Errorf("a step of a release that was paused: %v, want ErrSuperseded", err)
 	}
 	got, err := f.Records.Load(t.Context(), a.ID)
@@ -304,14 +298,8 @@ func goneAgent(t *testing.T, f Fixture) {
 	r := f.create(t, "assistant")
 	a := f.CreateAgent(t.Context(), t)
 	must(t, f.Records.Remove(t.Context(), a, agent.Deletion{}))
-	if _, err := f.Processes[0].Save(
-		t.Context(),
-		r,
-		[]release.Change{moved(t, a, r)},
-	); !errors.Is(
-		err,
-		release.ErrSuperseded,
-	) {
+	_, err := f.Processes[0].Save(t.Context(), r, []release.Change{moved(t, a, r)})
+	if !errors.Is(err, release.ErrSuperseded) {
 		t.Errorf("a commit about an agent that is gone: %v, want ErrSuperseded", err)
 	}
 }
