@@ -26,22 +26,14 @@ func Changes(before, after Agent) []audit.Change {
 		{Field: "status", Old: string(before.Status), New: string(after.Status)},
 		{Field: "image", Old: before.Image.String(), New: after.Image.String()},
 		{Field: "image_policy", Old: string(before.imagePolicy()), New: string(after.imagePolicy())},
-		{
-			Field: "maintenance_window", Old: before.MaintenanceWindow.String(), New: after.MaintenanceWindow.String(),
-		},
+		{Field: "maintenance_window", Old: before.MaintenanceWindow.String(), New: after.MaintenanceWindow.String()},
 		{Field: "egress.mode", Old: string(ShowEgress(before.Egress).Mode), New: string(ShowEgress(after.Egress).Mode)},
 		{
 			Field: "egress.allow",
 			Old:   strings.Join(before.Egress.Allow, " "), New: strings.Join(after.Egress.Allow, " "),
 		},
-		{
-			Field: "egress.deny",
-			Old:   strings.Join(before.Egress.Deny, " "), New: strings.Join(after.Egress.Deny, " "),
-		},
-		{
-			Field: "public_paths",
-			Old:   strings.Join(before.PublicPaths, " "), New: strings.Join(after.PublicPaths, " "),
-		},
+		{Field: "egress.deny", Old: strings.Join(before.Egress.Deny, " "), New: strings.Join(after.Egress.Deny, " ")},
+		{Field: "public_paths", Old: strings.Join(before.PublicPaths, " "), New: strings.Join(after.PublicPaths, " ")},
 		{Field: "sleep.after_seconds", Old: showSeconds(before.Sleep), New: showSeconds(after.Sleep)},
 		{Field: "sleep.wake_on", Old: showWakers(before.Sleep), New: showWakers(after.Sleep)},
 		{Field: "move_to", Old: moveTo(before), New: moveTo(after)},

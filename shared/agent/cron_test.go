@@ -38,8 +38,7 @@ func TestRecurrence_IsDueOnceADayWhateverTheClocksDo(t *testing.T) {
 			want: []string{"2026-07-10T07:30Z", "2026-07-13T07:30Z"},
 		},
 		"strictly after": {
-			expression: "0 12 * * *", zone: "UTC", after: "2026-07-10T12:00:00Z",
-			want: []string{"2026-07-11T12:00Z"},
+			expression: "0 12 * * *", zone: "UTC", after: "2026-07-10T12:00:00Z", want: []string{"2026-07-11T12:00Z"},
 		},
 		"a time that the clocks skip": { // 02:30 does not exist on March 8: it is shown as 03:30
 			expression: "30 2 * * *", zone: "America/New_York", after: "2026-03-07T12:00:00Z",
@@ -82,8 +81,7 @@ func TestRecurrence_IsDueOnceADayWhateverTheClocksDo(t *testing.T) {
 			want: []string{"2026-10-03T15:45Z", "2026-10-04T15:15Z"},
 		},
 		"a day of each leap year": {
-			expression: "0 0 29 2 *", zone: "UTC", after: "2026-01-01T00:00:00Z",
-			want: []string{"2028-02-29T00:00Z"},
+			expression: "0 0 29 2 *", zone: "UTC", after: "2026-01-01T00:00:00Z", want: []string{"2028-02-29T00:00Z"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,17 +43,14 @@ func TestFileViolations_NameTheField(t *testing.T) {
 		"a control character":          {files: []any{file("/data/a\nb")}, want: "0 path"},
 		"a long name":                  {files: []any{file("/data/" + strings.Repeat("x", 201))}, want: "0 path"},
 		"a long path": {
-			files: []any{file("/data/" + strings.Repeat("x/", 130) + "x")},
-			want:  "0 path",
+			files: []any{file("/data/" + strings.Repeat("x/", 130) + "x")}, want: "0 path",
 		},
-		"the config's own file": {files: []any{file("/config/agent.json")}, want: "0 path"},
-		"below the config's own file": {
-			files: []any{file("/config/agent.json/x")}, want: "0 path",
-		},
-		"a path twice":          {files: []any{file("/data/a"), file("/data/a")}, want: "1 path"},
-		"a path below a file":   {files: []any{file("/data/a"), file("/data/a/b")}, want: "1 path"},
-		"a path above a file":   {files: []any{file("/data/a/b"), file("/data/a")}, want: "1 path"},
-		"a path next to a file": {files: []any{file("/data/a"), file("/data/ab")}},
+		"the config's own file":       {files: []any{file("/config/agent.json")}, want: "0 path"},
+		"below the config's own file": {files: []any{file("/config/agent.json/x")}, want: "0 path"},
+		"a path twice":                {files: []any{file("/data/a"), file("/data/a")}, want: "1 path"},
+		"a path below a file":         {files: []any{file("/data/a"), file("/data/a/b")}, want: "1 path"},
+		"a path above a file":         {files: []any{file("/data/a/b"), file("/data/a")}, want: "1 path"},
+		"a path next to a file":       {files: []any{file("/data/a"), file("/data/ab")}},
 		"a secret in the content": {
 			files: []any{file("/data/a", "content", "postgres://a:b@c/d")},
 			want:  "0 content",
@@ -106,25 +103,19 @@ func TestApply_ReplacesFiles(t *testing.T) {
 			want:  "/config/a 400 $MY_TOKEN, /data/b 644 b",
 		},
 		"another mode": {
-			files: &[]agent.FileSpec{{Path: "/data/b", Mode: "0700"}},
-			want:  "/data/b 700 b", wantReplaced: true,
+			files: &[]agent.FileSpec{{Path: "/data/b", Mode: "0700"}}, want: "/data/b 700 b", wantReplaced: true,
 		},
 		"none": {files: &[]agent.FileSpec{}, wantReplaced: true},
 		"content for a secret": {
-			files: &[]agent.FileSpec{{Path: "/config/a", Content: new("")}},
-			want:  "/config/a 400 ", wantReplaced: true,
+			files: &[]agent.FileSpec{{Path: "/config/a", Content: new("")}}, want: "/config/a 400 ", wantReplaced: true,
 		},
 		"a secret for content": {
 			files: &[]agent.FileSpec{{Path: "/data/b", Secret: new("MY_TOKEN")}}, want: "/data/b 644 $MY_TOKEN",
 			wantReplaced: true,
 		},
-		"an unknown secret": {
-			files:       &[]agent.FileSpec{{Path: "/data/b", Secret: new("NONE")}},
-			wantRefused: true,
-		},
+		"an unknown secret": {files: &[]agent.FileSpec{{Path: "/data/b", Secret: new("NONE")}}, wantRefused: true},
 		"the URL of its archive": {
-			files:       &[]agent.FileSpec{{Path: "/data/b", Secret: new("AGENT_IMPORT_URL")}},
-			wantRefused: true,
+			files: &[]agent.FileSpec{{Path: "/data/b", Secret: new("AGENT_IMPORT_URL")}}, wantRefused: true,
 		},
 		"a new file without content": {files: &[]agent.FileSpec{{Path: "/data/c"}}, wantRefused: true},
 	} {

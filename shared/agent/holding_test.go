@@ -37,9 +37,7 @@ func TestHeldUsage_IsWhatWasCharged(t *testing.T) {
 		change      func(*agent.Agent)
 		want, after organization.Usage
 	}{
-		"kept": {
-			held: charged, status: agent.Running, change: to(agent.Paused), want: charged, after: charged,
-		},
+		"kept": {held: charged, status: agent.Running, change: to(agent.Paused), want: charged, after: charged},
 		"given back by a stop": {
 			held: charged, status: agent.Running, change: to(agent.Stopped), want: charged, after: stopped,
 		},

@@ -125,21 +125,16 @@ func TestApply_MergesThePatch(t *testing.T) {
 			wantEnv: "A= GITHUB_TOKEN=gsm MODE=fast", wantReplaced: true,
 		},
 		"same value again": {
-			patch:   agent.Patch{Env: map[string]*string{"MODE": text("fast")}},
-			wantEnv: "GITHUB_TOKEN=gsm MODE=fast",
+			patch: agent.Patch{Env: map[string]*string{"MODE": text("fast")}}, wantEnv: "GITHUB_TOKEN=gsm MODE=fast",
 		},
 		"remove a variable": {
 			patch:   agent.Patch{Env: map[string]*string{"MODE": nil, "UNKNOWN": nil}},
 			wantEnv: "GITHUB_TOKEN=gsm", wantReplaced: true,
 		},
 		"overwrite a secret": {
-			patch:       agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("plain")}},
-			wantRefused: true,
+			patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("plain")}}, wantRefused: true,
 		},
-		"remove a secret": {
-			patch:       agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": nil}},
-			wantRefused: true,
-		},
+		"remove a secret": {patch: agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": nil}}, wantRefused: true},
 		"merge config": {
 			patch: agent.Patch{Config: map[string]any{
 				"theme": map[string]any{"color": nil, "font": "b"}, "tags": []any{"c"},
@@ -172,8 +167,7 @@ func TestApply_MergesThePatch(t *testing.T) {
 			wantRefused: true,
 		},
 		"name a reserved variable with the placeholder": {
-			patch:       agent.Patch{Env: map[string]*string{"AGENT_URL": text("configured")}},
-			wantRefused: true,
+			patch: agent.Patch{Env: map[string]*string{"AGENT_URL": text("configured")}}, wantRefused: true,
 		},
 	}
 	for name, c := range cases {

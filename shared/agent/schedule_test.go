@@ -106,9 +106,7 @@ func TestRetry_SpacesTheRuns(t *testing.T) {
 			attempts: 10, deadline: at(10).Add(time.Second), wantRetryAt: at(10).Add(time.Second),
 			wantDueAt: at(10).Add(time.Second),
 		},
-		"after the deadline": {
-			attempts: 10, outage: true, deadline: at(9), wantRetryAt: at(12), wantDueAt: at(12),
-		},
+		"after the deadline": {attempts: 10, outage: true, deadline: at(9), wantRetryAt: at(12), wantDueAt: at(12)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

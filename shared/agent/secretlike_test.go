@@ -68,8 +68,7 @@ func TestApply_KeepsPlainVariablesThatAreNamedLikeSecrets(t *testing.T) {
 			wantEnv: "DATABASE_URL=postgres://a:b@c/d MODE=fast PGPASSWORD=x",
 		},
 		"removal": {
-			patch:   map[string]*string{"PGPASSWORD": nil, "DATABASE_URL": nil},
-			wantEnv: "MODE=fast", wantReplaced: true,
+			patch: map[string]*string{"PGPASSWORD": nil, "DATABASE_URL": nil}, wantEnv: "MODE=fast", wantReplaced: true,
 		},
 		"another value":               {patch: map[string]*string{"PGPASSWORD": text("y")}, wantRefused: true},
 		"the same value":              {patch: map[string]*string{"PGPASSWORD": text("x")}, wantRefused: true},

@@ -66,9 +66,7 @@ func TestServingHistory_FollowsTheRecord(t *testing.T) {
 			changes: []func(*agent.Agent){ready(1), act("pause", 2), act("resume", 3), ready(4)},
 			want:    "up 1, idle 2, up 4",
 		},
-		"breaks before a worker notices": {
-			changes: []func(*agent.Agent){ready(1), breaks(5, 3)}, want: "up 1, down 3",
-		},
+		"breaks before a worker notices": {changes: []func(*agent.Agent){ready(1), breaks(5, 3)}, want: "up 1, down 3"},
 		"breaks, and its pod was not ready before the agent ran": {
 			changes: []func(*agent.Agent){ready(5), breaks(6, 3)}, want: "up 5, down 5",
 		},

@@ -31,8 +31,7 @@ func TestRequestSnapshot_StopsThePodOnlyIfItMust(t *testing.T) {
 			agent: hooked(runningOn(t)), asked: agent.ConsistentByStop, want: agent.ConsistentByStop, wantStops: true,
 		},
 		"after a crash": {
-			agent: runningOn(t), asked: agent.ConsistentAfterCrash,
-			want: agent.ConsistentAfterCrash,
+			agent: runningOn(t), asked: agent.ConsistentAfterCrash, want: agent.ConsistentAfterCrash,
 		},
 		"of a stopped agent":           {agent: stopped(runningOn(t)), want: agent.ConsistentByStop},
 		"of a stopped one with a hook": {agent: stopped(hooked(runningOn(t))), want: agent.ConsistentByStop},

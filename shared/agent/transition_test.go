@@ -43,8 +43,7 @@ func wantTransitions() map[agent.Status]map[agent.Trigger]agent.Status {
 		agent.Paused:  {"pause": same, "resume": agent.Provisioning, "stop": agent.Stopped, "delete": agent.Deleting},
 		agent.Stopped: {"stop": same, "start": agent.Provisioning, "delete": agent.Deleting},
 		agent.Error: {
-			"restart": agent.Provisioning, "start": agent.Provisioning, "stop": agent.Stopped,
-			"delete": agent.Deleting,
+			"restart": agent.Provisioning, "start": agent.Provisioning, "stop": agent.Stopped, "delete": agent.Deleting,
 		},
 		agent.Deleting: {"delete": same},
 	}
@@ -158,12 +157,10 @@ func TestWorkerTriggers_LeadToTheirStatus(t *testing.T) {
 			observe: func(a *agent.Agent) { a.Retry(failure, at(2)) }, wantStatus: agent.Pending,
 		},
 		"transient failure while running": {
-			from: agent.Running, observe: func(a *agent.Agent) { a.Retry(failure, at(2)) },
-			wantStatus: agent.Running,
+			from: agent.Running, observe: func(a *agent.Agent) { a.Retry(failure, at(2)) }, wantStatus: agent.Running,
 		},
 		"redelivered": {
-			from: agent.Pending, observe: func(a *agent.Agent) { a.Redelivered() },
-			wantStatus: agent.Provisioning,
+			from: agent.Pending, observe: func(a *agent.Agent) { a.Redelivered() }, wantStatus: agent.Provisioning,
 		},
 		"given up": {
 			from:    agent.Provisioning,
@@ -256,10 +253,10 @@ func TestFailRun_EndsTheWorkOnlyForTheAgentsOwnFailure(t *testing.T) {
 		wantMessage string // "m" if empty
 	}{
 		"first failure": {from: agent.Provisioning, wantStatus: agent.Pending},
-		"permanent":     {from: agent.Provisioning, permanent: true, wantEnd: true, wantStatus: agent.Error},
-		"permanent of a running agent": {
-			from: agent.Running, permanent: true, wantEnd: true, wantStatus: agent.Error,
+		"permanent": {
+			from: agent.Provisioning, permanent: true, wantEnd: true, wantStatus: agent.Error,
 		},
+		"permanent of a running agent": {from: agent.Running, permanent: true, wantEnd: true, wantStatus: agent.Error},
 		"permanent of a deletion":      {from: agent.Deleting, permanent: true, wantStatus: agent.Deleting},
 		"permanent of a stopped agent": {from: agent.Stopped, permanent: true, wantStatus: agent.Stopped},
 		"before the deadline":          {from: agent.Running, given: hasTime, wantStatus: agent.Running},

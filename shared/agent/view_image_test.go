@@ -52,10 +52,8 @@ func TestDisplay_ShowsWhichVersionIsAvailable(t *testing.T) {
 		t.Errorf("available version = %v, want 2", behind.Image.Available)
 	}
 	if tagOf(behind) == tagOf(current) {
-		t.Errorf(
-			"both views have the entity tag %s: a client that knows the first would not get the second",
-			tagOf(behind),
-		)
+		t.Errorf("both views have the entity tag %s: a client that knows the first would not get the second",
+			tagOf(behind))
 	}
 	for _, tag := range []string{tagOf(current), tagOf(behind), a.EntityTag()} {
 		equal(t, "If-Match with "+tag, a.Match(tag), nil)

@@ -231,27 +231,15 @@ func TestAccount_NewOrderChecksThePlan(t *testing.T) {
 			to:      plan.Starter, interval: billing.Month,
 			wantKind: 0, wantCode: "",
 		},
-		"a larger plan": {account: full, to: plan.Business, interval: billing.Month, wantKind: 0, wantCode: ""},
-		"another interval": {
-			account: full,
-			to:      plan.Startup, interval: billing.Year,
-			wantKind: 0, wantCode: "",
-		},
-		"a smaller plan": {
-			account: account(billing.Active, plan.Pro),
-			to:      plan.Starter, interval: billing.Month,
-			wantKind: 0, wantCode: "",
-		},
+		"a larger plan":    {account: full, to: plan.Business, interval: billing.Month, wantKind: 0, wantCode: ""},
+		"another interval": {account: full, to: plan.Startup, interval: billing.Year, wantKind: 0, wantCode: ""},
+		"a smaller plan":   {account: account(billing.Active, plan.Pro), to: plan.Starter, interval: billing.Month},
 		"a smaller plan, usage too high": {
 			account: full,
 			to:      plan.Starter, interval: billing.Month,
 			wantKind: fault.Conflict, wantCode: "usage_over_plan",
 		},
-		"the present plan, while a downgrade is pending": {
-			account: ending,
-			to:      plan.Startup, interval: billing.Month,
-			wantKind: 0, wantCode: "",
-		},
+		"the present plan, while a downgrade is pending": {account: ending, to: plan.Startup, interval: billing.Month},
 		"the free plan, usage too high": {
 			account: full,
 			to:      plan.Hobby, interval: billing.Month,

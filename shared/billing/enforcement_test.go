@@ -48,36 +48,28 @@ func TestAccount_EnforcementActions(t *testing.T) {
 		wantNext    time.Duration // until the next check; never for no check
 	}{
 		"paid": {
-			account: paid, age: day, agents: "startup:running hobby:stopped/manual",
-			wantActions: "", wantNext: never,
+			account: paid, age: day, agents: "startup:running hobby:stopped/manual", wantNext: never,
 		},
-		"in the grace period": {
-			account: due, age: 6 * day, agents: "startup:running",
-			wantActions: "", wantNext: day,
-		},
+		"in the grace period": {account: due, age: 6 * day, agents: "startup:running", wantActions: "", wantNext: day},
 		"just before the grace period ends": {
-			account: due, age: 7*day - time.Second, agents: "startup:running",
-			wantActions: "", wantNext: time.Second,
+			account: due, age: 7*day - time.Second, agents: "startup:running", wantNext: time.Second,
 		},
 		"after the grace period": {
 			account: due, age: 7 * day, agents: "startup:running hobby:running hobby:paused/manual",
 			wantActions: "withhold a, withhold b", wantNext: 5 * time.Minute,
 		},
 		"after the grace period, no agent runs": {
-			account: due, age: 9 * day, agents: "startup:paused/billing",
-			wantActions: "", wantNext: 5 * time.Minute,
+			account: due, age: 9 * day, agents: "startup:paused/billing", wantNext: 5 * time.Minute,
 		},
 		"after the grace period, one agent is starting": {
 			account: due, age: 9 * day, agents: "startup:provisioning hobby:running",
 			wantActions: "withhold a, withhold b", wantNext: 5 * time.Minute,
 		},
 		"after the grace period, one agent is broken": {
-			account: due, age: 9 * day, agents: "startup:error",
-			wantActions: "withhold a", wantNext: 5 * time.Minute,
+			account: due, age: 9 * day, agents: "startup:error", wantActions: "withhold a", wantNext: 5 * time.Minute,
 		},
 		"in the grace period, an agent sleeps": {
-			account: due, age: 6 * day, agents: "startup:paused/idle",
-			wantActions: "", wantNext: day,
+			account: due, age: 6 * day, agents: "startup:paused/idle", wantNext: day,
 		},
 		"after the grace period, an agent sleeps": {
 			account: due, age: 9 * day, agents: "startup:paused/idle",
@@ -95,10 +87,7 @@ func TestAccount_EnforcementActions(t *testing.T) {
 			account: suspended, age: 0, agents: "pro:running pro:stopped/manual hobby:error hobby:pending",
 			wantActions: "withhold a, withhold c, withhold d", wantNext: 5 * time.Minute,
 		},
-		"canceled, within the free plan": {
-			account: ended, age: 0, agents: "hobby:running",
-			wantActions: "", wantNext: never,
-		},
+		"canceled, within the free plan": {account: ended, age: 0, agents: "hobby:running", wantNext: never},
 		"canceled, two small agents": {
 			account: ended, age: 0, agents: "hobby:running hobby:running",
 			wantActions: "withhold b", wantNext: 5 * time.Minute,
@@ -108,8 +97,7 @@ func TestAccount_EnforcementActions(t *testing.T) {
 			wantActions: "withhold a", wantNext: 5 * time.Minute,
 		},
 		"canceled, the older agent was paused by its owner": {
-			account: ended, age: 0, agents: "hobby:paused/manual hobby:running",
-			wantActions: "", wantNext: never,
+			account: ended, age: 0, agents: "hobby:paused/manual hobby:running", wantNext: never,
 		},
 		"canceled, two agents are paused for billing": {
 			account: ended, age: 0, agents: "hobby:paused/billing hobby:paused/billing",
@@ -123,17 +111,12 @@ func TestAccount_EnforcementActions(t *testing.T) {
 			account: ended, age: 0, agents: "hobby:error hobby:running",
 			wantActions: "withhold a", wantNext: 5 * time.Minute,
 		},
-		"canceled, the only agent is broken": {
-			account: ended, age: 0, agents: "hobby:error",
-			wantActions: "", wantNext: never,
-		},
+		"canceled, the only agent is broken": {account: ended, age: 0, agents: "hobby:error", wantNext: never},
 		"canceled, an agent is paused for billing and the other one runs": {
-			account: ended, age: 0, agents: "hobby:paused/billing hobby:running",
-			wantActions: "", wantNext: 5 * time.Minute,
+			account: ended, age: 0, agents: "hobby:paused/billing hobby:running", wantNext: 5 * time.Minute,
 		},
 		"a plan of a later release": {
-			account: unknown, age: 0, agents: "pro:running hobby:error hobby:paused/billing",
-			wantActions: "", wantNext: 5 * time.Minute,
+			account: unknown, age: 0, agents: "pro:running hobby:error hobby:paused/billing", wantNext: 5 * time.Minute,
 		},
 		"a suspended organization on a plan of a later release": {
 			account: suspendedUnknown, age: 0, agents: "pro:running later:running",

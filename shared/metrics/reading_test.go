@@ -69,16 +69,13 @@ func TestAddReading_ComputesFigures(t *testing.T) {
 			want:      Figures{CPUCores: value(0.25), MemoryBytes: value(100)},
 		},
 		"zero is measured": {
-			reading: Reading{CPU: at(map[int]float64{1: 0})},
-			want:    Figures{CPUCores: value(0), CPUPct: value(0)},
+			reading: Reading{CPU: at(map[int]float64{1: 0})}, want: Figures{CPUCores: value(0), CPUPct: value(0)},
 		},
 		"the last fresh sample counts": {
 			reading: Reading{CPU: at(map[int]float64{5: 0.25})},
 			want:    Figures{CPUCores: value(0.25), CPUPct: value(25)},
 		},
-		"an old sample does not count": {
-			reading: Reading{CPU: at(map[int]float64{6: 0.25})}, want: Figures{},
-		},
+		"an old sample does not count": {reading: Reading{CPU: at(map[int]float64{6: 0.25})}, want: Figures{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,8 +167,7 @@ func TestSpanSince_CoversLateSamplesAndWholeIntervals(t *testing.T) {
 		"never read":       {last: time.Time{}, now: noon(), wantFrom: noon().Add(-Day), wantTo: noon()},
 		"read a cycle ago": {last: ago(5), now: noon(), wantFrom: ago(15), wantTo: noon()},
 		"in the middle of a minute": {
-			last: ago(2), now: ago(1).Add(17 * time.Second), wantFrom: ago(15),
-			wantTo: ago(1),
+			last: ago(2), now: ago(1).Add(17 * time.Second), wantFrom: ago(15), wantTo: ago(1),
 		},
 		"read hours ago": {last: ago(300), now: noon(), wantFrom: ago(310), wantTo: noon()},
 		"read days ago":  {last: ago(10_000), now: noon(), wantFrom: noon().Add(-Day), wantTo: noon()},

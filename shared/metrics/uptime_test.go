@@ -105,8 +105,7 @@ func TestCollect_UptimeOfALife(t *testing.T) {
 			until: 30, want: 100,
 		},
 		"paused, after an outage": {
-			life:  life{0: ready(0), 8: breaks(8, 6), 9: does(agent.Stop, 9)},
-			until: 60, want: 100 * 6.0 / 9,
+			life: life{0: ready(0), 8: breaks(8, 6), 9: does(agent.Stop, 9)}, until: 60, want: 100 * 6.0 / 9,
 		},
 		"restarted by its owner": {life: life{0: ready(0), 10: restarts(10), 11: ready(11)}, until: 20, want: 100},
 		"restarted by its owner, slowly": {
