@@ -1,11 +1,12 @@
 package billing_test
 
 import (
+	"cmp"
 	"reflect"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
@@ -37,73 +38,57 @@ func TestAccount_ApplySubscriptionDerivesPlanAndStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, current    billing.Subscription
 		wantPlan           plan.ID
-		wantStatus         organization.Status
-		wantSubscriptionID string
+		wantStatus         organization.Status // Active if empty
+		wantSubscriptionID string              // sub_1 if empty
 	}{
 		"first payment": {
-			before:   billing.Subscription{},
-			current:  subscription("sub_1", billing.Active, plan.Startup),
-			wantPlan: plan.Startup, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+			current: subscription("sub_1", billing.Active, plan.Startup), wantPlan: plan.Startup,
 		},
-		"trial": {
-			before:   billing.Subscription{},
-			current:  subscription("sub_1", billing.Trialing, plan.Pro),
-			wantPlan: plan.Pro, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
-		},
-		"first payment not made": {
-			before:   billing.Subscription{},
-			current:  subscription("sub_1", billing.None, plan.Pro),
-			wantPlan: plan.Hobby, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
-		},
+		"trial":                  {current: subscription("sub_1", billing.Trialing, plan.Pro), wantPlan: plan.Pro},
+		"first payment not made": {current: subscription("sub_1", billing.None, plan.Pro), wantPlan: plan.Hobby},
 		"upgrade": {
-			before:   subscription("sub_1", billing.Active, plan.Starter),
-			current:  subscription("sub_1", billing.Active, plan.Pro),
-			wantPlan: plan.Pro, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+			before:  subscription("sub_1", billing.Active, plan.Starter),
+			current: subscription("sub_1", billing.Active, plan.Pro), wantPlan: plan.Pro,
 		},
 		"failed payment": {
 			before:   subscription("sub_1", billing.Active, plan.Pro),
 			current:  subscription("sub_1", billing.PastDue, plan.Pro),
-			wantPlan: plan.Pro, wantStatus: organization.PastDue, wantSubscriptionID: "sub_1",
+			wantPlan: plan.Pro, wantStatus: organization.PastDue,
 		},
 		"overdue payment made": {
-			before:   subscription("sub_1", billing.PastDue, plan.Pro),
-			current:  subscription("sub_1", billing.Active, plan.Pro),
-			wantPlan: plan.Pro, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+			before:  subscription("sub_1", billing.PastDue, plan.Pro),
+			current: subscription("sub_1", billing.Active, plan.Pro), wantPlan: plan.Pro,
 		},
 		"canceled": {
-			before:   subscription("sub_1", billing.Active, plan.Pro),
-			current:  subscription("sub_1", billing.Canceled, plan.Pro),
-			wantPlan: plan.Hobby, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+			before:  subscription("sub_1", billing.Active, plan.Pro),
+			current: subscription("sub_1", billing.Canceled, plan.Pro), wantPlan: plan.Hobby,
 		},
 		"canceled while past due": {
-			before:   subscription("sub_1", billing.PastDue, plan.Pro),
-			current:  subscription("sub_1", billing.Canceled, plan.Pro),
-			wantPlan: plan.Hobby, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+			before:  subscription("sub_1", billing.PastDue, plan.Pro),
+			current: subscription("sub_1", billing.Canceled, plan.Pro), wantPlan: plan.Hobby,
 		},
 		"another one that is canceled": {
-			before:   subscription("sub_1", billing.Active, plan.Pro),
-			current:  subscription("sub_2", billing.Canceled, plan.Starter),
-			wantPlan: plan.Pro, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+			before:  subscription("sub_1", billing.Active, plan.Pro),
+			current: subscription("sub_2", billing.Canceled, plan.Starter), wantPlan: plan.Pro,
 		},
 		"another one that started later": {
 			before:   subscription("sub_1", billing.Active, plan.Pro),
 			current:  later(subscription("sub_2", billing.Active, plan.Starter)),
-			wantPlan: plan.Starter, wantStatus: organization.Active, wantSubscriptionID: "sub_2",
+			wantPlan: plan.Starter, wantSubscriptionID: "sub_2",
 		},
 		"another one that started earlier": {
 			before:   later(subscription("sub_2", billing.Active, plan.Starter)),
 			current:  subscription("sub_1", billing.Active, plan.Pro),
-			wantPlan: plan.Starter, wantStatus: organization.Active, wantSubscriptionID: "sub_2",
+			wantPlan: plan.Starter, wantSubscriptionID: "sub_2",
 		},
 		"subscribed again after a cancellation": {
 			before:   later(subscription("sub_1", billing.Canceled, plan.Pro)),
 			current:  subscription("sub_2", billing.Active, plan.Starter),
-			wantPlan: plan.Starter, wantStatus: organization.Active, wantSubscriptionID: "sub_2",
+			wantPlan: plan.Starter, wantSubscriptionID: "sub_2",
 		},
 		"bought after a manual plan": {
-			before:   billing.Subscription{Provider: billing.Manual, Status: billing.Active, Plan: plan.Enterprise},
-			current:  later(subscription("sub_1", billing.Active, plan.Pro)),
-			wantPlan: plan.Pro, wantStatus: organization.Active, wantSubscriptionID: "sub_1",
+			before:  billing.Subscription{Provider: billing.Manual, Status: billing.Active, Plan: plan.Enterprise},
+			current: later(subscription("sub_1", billing.Active, plan.Pro)), wantPlan: plan.Pro,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,11 +101,11 @@ func TestAccount_ApplySubscriptionDerivesPlanAndStatus(t *testing.T) {
 			if a.Plan != c.wantPlan {
 				t.Errorf("Plan = %s, want %s", a.Plan, c.wantPlan)
 			}
-			if a.Status != c.wantStatus {
-				t.Errorf("Status = %s, want %s", a.Status, c.wantStatus)
+			if want := cmp.Or(c.wantStatus, organization.Active); a.Status != want {
+				t.Errorf("Status = %s, want %s", a.Status, want)
 			}
-			if a.Subscription.ID != c.wantSubscriptionID {
-				t.Errorf("Subscription.ID = %s, want %s", a.Subscription.ID, c.wantSubscriptionID)
+			if want := cmp.Or(c.wantSubscriptionID, "sub_1"); a.Subscription.ID != want {
+				t.Errorf("Subscription.ID = %s, want %s", a.Subscription.ID, want)
 			}
 		})
 	}
@@ -222,58 +207,42 @@ func TestAccount_NewOrderChecksThePlan(t *testing.T) {
 	for name, c := range map[string]struct {
 		account  billing.Account
 		to       plan.ID
-		interval billing.Interval
+		interval billing.Interval // Month if empty
 		wantKind fault.Kind
 		wantCode string // empty if the order is accepted
 	}{
-		"the first plan": {
-			account: billing.Account{Organization: organization.New("o", start)},
-			to:      plan.Starter, interval: billing.Month,
-			wantKind: 0, wantCode: "",
-		},
-		"a larger plan":    {account: full, to: plan.Business, interval: billing.Month, wantKind: 0, wantCode: ""},
-		"another interval": {account: full, to: plan.Startup, interval: billing.Year, wantKind: 0, wantCode: ""},
-		"a smaller plan":   {account: account(billing.Active, plan.Pro), to: plan.Starter, interval: billing.Month},
+		"the first plan":   {account: billing.Account{Organization: organization.New("o", start)}, to: plan.Starter},
+		"a larger plan":    {account: full, to: plan.Business},
+		"another interval": {account: full, to: plan.Startup, interval: billing.Year},
+		"a smaller plan":   {account: account(billing.Active, plan.Pro), to: plan.Starter},
 		"a smaller plan, usage too high": {
-			account: full,
-			to:      plan.Starter, interval: billing.Month,
-			wantKind: fault.Conflict, wantCode: "usage_over_plan",
+			account: full, to: plan.Starter, wantKind: fault.Conflict, wantCode: "usage_over_plan",
 		},
-		"the present plan, while a downgrade is pending": {account: ending, to: plan.Startup, interval: billing.Month},
+		"the present plan, while a downgrade is pending": {account: ending, to: plan.Startup},
 		"the free plan, usage too high": {
-			account: full,
-			to:      plan.Hobby, interval: billing.Month,
-			wantKind: fault.Conflict, wantCode: "usage_over_plan",
+			account: full, to: plan.Hobby, wantKind: fault.Conflict, wantCode: "usage_over_plan",
 		},
-		"the present plan": {
-			account: full,
-			to:      plan.Startup, interval: billing.Month,
-			wantKind: fault.Conflict, wantCode: "plan_unchanged",
-		},
+		"the present plan": {account: full, to: plan.Startup, wantKind: fault.Conflict, wantCode: "plan_unchanged"},
 		"the free plan, already on it": {
-			account: account(billing.Canceled, plan.Pro),
-			to:      plan.Hobby, interval: billing.Month,
+			account: account(billing.Canceled, plan.Pro), to: plan.Hobby,
 			wantKind: fault.Conflict, wantCode: "plan_unchanged",
 		},
 		"a plan that is not for sale": {
-			account: full,
-			to:      plan.Enterprise, interval: billing.Month,
-			wantKind: fault.Forbidden, wantCode: "plan_feature_required",
+			account: full, to: plan.Enterprise, wantKind: fault.Forbidden, wantCode: "plan_feature_required",
 		},
 		"while suspended": {
-			account: suspended, to: plan.Business, interval: billing.Month,
-			wantKind: fault.PaymentRequired, wantCode: "billing_required",
+			account: suspended, to: plan.Business, wantKind: fault.PaymentRequired, wantCode: "billing_required",
 		},
-		"the free plan, while suspended": {account: suspended, to: plan.Hobby, interval: billing.Month},
+		"the free plan, while suspended": {account: suspended, to: plan.Hobby},
 		"while a payment is overdue": {
-			account: account(billing.PastDue, plan.Starter),
-			to:      plan.Pro, interval: billing.Month,
+			account: account(billing.PastDue, plan.Starter), to: plan.Pro,
 			wantKind: fault.PaymentRequired, wantCode: "subscription_past_due",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := c.account.NewOrder(c.to, c.interval, func() ([]agent.Agent, error) { return nil, nil })
+			interval := cmp.Or(c.interval, billing.Month)
+			got, err := c.account.NewOrder(c.to, interval, func() ([]agent.Agent, error) { return nil, nil })
 			if c.wantCode != "" {
 				if !fault.Is(err, c.wantKind) || fault.Code(err) != c.wantCode {
 					t.Errorf("NewOrder(%s) = %v, want code %q of kind %v", c.to, err, c.wantCode, c.wantKind)
@@ -284,8 +253,7 @@ func TestAccount_NewOrderChecksThePlan(t *testing.T) {
 				t.Fatalf("NewOrder(%s): %v", c.to, err)
 			}
 			if want := (billing.Order{
-				OrganizationID: c.account.ID, Present: c.account.Subscription, Plan: c.to,
-				Interval: c.interval,
+				OrganizationID: c.account.ID, Present: c.account.Subscription, Plan: c.to, Interval: interval,
 			}); got != want {
 				t.Errorf("NewOrder(%s) = %+v, want %+v", c.to, got, want)
 			}
@@ -314,7 +282,7 @@ func TestAccount_CheckPlanFitsListsEveryExcess(t *testing.T) {
 		{Limit: "storage_bytes", Current: int64(35 << 30), Max: int64(30 << 30)},
 		{Limit: "resource_plan", Current: plan.Startup, Max: plan.Starter, AgentID: "1", Name: "large"},
 	}
-	if diff := cmp.Diff(want, e.Meta["over"]); diff != "" {
+	if diff := gocmp.Diff(want, e.Meta["over"]); diff != "" {
 		t.Errorf("excesses over starter (-want +got):\n%s", diff)
 	}
 	pro, _ := plan.Get(plan.Pro)
