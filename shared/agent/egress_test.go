@@ -113,8 +113,19 @@ func TestApply_ChangesWhatAnAgentMayReach(t *testing.T) {
 	lists := restricted().Egress
 	later := restricted() // a later release restricted it otherwise, and was rolled back
 	later.Egress.Mode = "inspect"
-	route := []agent.StageName{agent.StageRoute}
-	wayOut := []agent.StageName{agent.StagePolicy, agent.StageRoute}
+	rerouted := func(mode egress.Mode, allow, deny []string) egressEffect {
+		return egressEffect{
+			Generations: 1, Unfinished: []agent.StageName{agent.StageRoute},
+			Rules: egress.Rules{Mode: mode, Allow: allow, Deny: deny},
+		}
+	}
+	replaced := func(mode egress.Mode, allow []string) egressEffect {
+		return egressEffect{
+			Generations: 1, Restarts: true, Warming: true,
+			Unfinished: []agent.StageName{agent.StagePolicy, agent.StageRoute},
+			Rules:      egress.Rules{Mode: mode, Allow: allow},
+		}
+	}
 	for name, row := range map[string]struct {
 		given  agent.Agent
 		change agent.EgressChange
@@ -122,48 +133,28 @@ func TestApply_ChangesWhatAnAgentMayReach(t *testing.T) {
 	}{
 		"restrict": {
 			given: withSecret(), change: restrict(egress.AllowList, []string{"B.example", "a.example"}, nil),
-			want: egressEffect{
-				Generations: 1, Restarts: true, Warming: true, Unfinished: wayOut,
-				Rules: egress.Rules{Mode: egress.AllowList, Allow: []string{"a.example", "b.example"}},
-			},
+			want: replaced(egress.AllowList, []string{"a.example", "b.example"}),
 		},
 		"open": {
-			given: restricted(), change: restrict(egress.Open, nil, nil),
-			want: egressEffect{
-				Generations: 1, Restarts: true, Warming: true, Unfinished: wayOut,
-				Rules: egress.Rules{Mode: egress.Open, Allow: lists.Allow},
-			},
+			given: restricted(), change: restrict(egress.Open, nil, nil), want: replaced(egress.Open, lists.Allow),
 		},
 		"the mode of a later release": {
-			given: later, change: restrict(egress.AllowList, nil, nil),
-			want: egressEffect{
-				Generations: 1, Restarts: true, Warming: true, Unfinished: wayOut,
-				Rules: egress.Rules{Mode: egress.AllowList, Allow: lists.Allow},
-			},
+			given: later, change: restrict(egress.AllowList, nil, nil), want: replaced(egress.AllowList, lists.Allow),
 		},
 		"another list in the mode of a later release": {
 			given: later, change: restrict("", []string{"c.example"}, nil),
-			want: egressEffect{
-				Generations: 1, Unfinished: route, Rules: egress.Rules{Mode: "inspect", Allow: []string{"c.example"}},
-			},
+			want: rerouted("inspect", []string{"c.example"}, nil),
 		},
 		"another list": {
 			given: restricted(), change: restrict("", []string{"c.example"}, nil),
-			want: egressEffect{
-				Generations: 1, Unfinished: route,
-				Rules: egress.Rules{Mode: egress.AllowList, Allow: []string{"c.example"}},
-			},
+			want: rerouted(egress.AllowList, []string{"c.example"}, nil),
 		},
 		"deny": {
 			given: restricted(), change: restrict("", nil, []string{"c.b.example"}),
-			want: egressEffect{
-				Generations: 1, Unfinished: route,
-				Rules: egress.Rules{Mode: egress.AllowList, Allow: lists.Allow, Deny: []string{"c.b.example"}},
-			},
+			want: rerouted(egress.AllowList, lists.Allow, []string{"c.b.example"}),
 		},
 		"no name at all": {
-			given: restricted(), change: restrict("", []string{}, nil),
-			want: egressEffect{Generations: 1, Unfinished: route, Rules: egress.Rules{Mode: egress.AllowList}},
+			given: restricted(), change: restrict("", []string{}, nil), want: rerouted(egress.AllowList, nil, nil),
 		},
 		"the same lists in another order": {
 			given: restricted(), change: restrict(egress.AllowList, []string{"a.example", "*.B.example"}, []string{}),
@@ -354,7 +345,7 @@ func TestBeginOperations_ChecksBrokeredSecrets(t *testing.T) {
 		return o
 	}
 	for name, row := range map[string]struct {
-		given     func(*testing.T) agent.Agent
+		given     func(t *testing.T, a *agent.Agent) // changes an agent with the brokered secret KEY
 		requested []secret.Operation
 		wantCode  string
 		wantAt    string
@@ -382,12 +373,7 @@ func TestBeginOperations_ChecksBrokeredSecrets(t *testing.T) {
 		},
 		// If the value of the second operation cannot be stored, the first target stays.
 		"the header of one that gets another": {
-			given: func(t *testing.T) agent.Agent {
-				t.Helper()
-				a := brokered(t)
-				begin(t, &a, 5, broker("o", "KEY", "x.b.example"))
-				return a
-			},
+			given:     func(t *testing.T, a *agent.Agent) { begin(t, a, 5, broker("o", "KEY", "x.b.example")) },
 			requested: []secret.Operation{broker("n", "NEW", "a.example")}, wantCode: "validation_error",
 			wantAt: "[body inject NEW header]",
 		},
@@ -396,17 +382,12 @@ func TestBeginOperations_ChecksBrokeredSecrets(t *testing.T) {
 			wantAt: "[body inject NEW hosts]",
 		},
 		"a host that is denied": {
-			given: func(t *testing.T) agent.Agent {
-				t.Helper()
-				a := brokered(t)
-				a.Egress.Deny = []string{"x.b.example"}
-				return a
-			},
+			given:     func(_ *testing.T, a *agent.Agent) { a.Egress.Deny = []string{"x.b.example"} },
 			requested: []secret.Operation{broker("n", "NEW", "x.b.example")}, wantCode: "validation_error",
 			wantAt: "[body inject NEW hosts]",
 		},
 		"without a gate": {
-			given:     func(*testing.T) agent.Agent { return withSecret() },
+			given:     func(_ *testing.T, a *agent.Agent) { *a = withSecret() },
 			requested: []secret.Operation{broker("n", "NEW", "a.example")}, wantCode: "egress_open",
 		},
 		"the name of a secret in the environment": {
@@ -416,11 +397,9 @@ func TestBeginOperations_ChecksBrokeredSecrets(t *testing.T) {
 			requested: []secret.Operation{broker("n", "MODE", "x.b.example")}, wantCode: "secret_kind_differs",
 		},
 		"the name of a secret that is being set": {
-			given: func(t *testing.T) agent.Agent {
-				t.Helper()
-				a := restricted()
-				begin(t, &a, 2, set("o", "OTHER"))
-				return a
+			given: func(t *testing.T, a *agent.Agent) {
+				*a = restricted()
+				begin(t, a, 2, set("o", "OTHER"))
 			},
 			requested: []secret.Operation{broker("n", "OTHER", "a.example")}, wantCode: "secret_kind_differs",
 		},
@@ -428,20 +407,12 @@ func TestBeginOperations_ChecksBrokeredSecrets(t *testing.T) {
 			requested: []secret.Operation{set("n", "KEY")}, wantCode: "secret_kind_differs",
 		},
 		"one while it is being deleted": {
-			given: func(t *testing.T) agent.Agent {
-				t.Helper()
-				a := brokered(t)
-				begin(t, &a, 5, del("d", secret.BrokeredKey("KEY")))
-				return a
-			},
+			given:     func(t *testing.T, a *agent.Agent) { begin(t, a, 5, del("d", secret.BrokeredKey("KEY"))) },
 			requested: []secret.Operation{set("n", "KEY")}, wantCode: "secret_kind_differs",
 		},
 		"one when it is gone": {
-			given: func(t *testing.T) agent.Agent {
-				t.Helper()
-				a := brokered(t)
-				storeBrokered(t, &a, 5, 0, del("d", secret.BrokeredKey("KEY")))
-				return a
+			given: func(t *testing.T, a *agent.Agent) {
+				storeBrokered(t, a, 5, 0, del("d", secret.BrokeredKey("KEY")))
 			},
 			requested: []secret.Operation{set("n", "KEY")},
 		},
@@ -450,7 +421,7 @@ func TestBeginOperations_ChecksBrokeredSecrets(t *testing.T) {
 			t.Parallel()
 			a := brokered(t)
 			if row.given != nil {
-				a = row.given(t)
+				row.given(t, &a)
 			}
 			_, err := a.PlanOperations(row.requested, at(9))
 			equal(t, "code", fault.Code(err), row.wantCode)

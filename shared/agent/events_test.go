@@ -222,37 +222,35 @@ func software(version string, u agent.Update) agent.Software {
 
 func TestEvents_OfOperations(t *testing.T) {
 	t.Parallel()
-	operation := func(stage secret.Stage, status secret.Status) *secret.Operation {
+	op := func(stage secret.Stage, status secret.Status) *secret.Operation {
 		return &secret.Operation{ID: "o", Key: "K", Action: secret.Set, Stage: stage, Status: status}
 	}
-	deletion := operation(secret.Bind, secret.Pending)
+	deletion := op(secret.Bind, secret.Pending)
 	deletion.Action = secret.Delete
 	for name, c := range map[string]struct {
 		before, after *secret.Operation
 		want          event.Type
 	}{
-		"begun": {after: operation(secret.Store, secret.Pending)},
+		"begun": {after: op(secret.Store, secret.Pending)},
 		"stored": {
-			before: operation(secret.Store, secret.Pending), after: operation(secret.Bind, secret.Pending),
-			want: event.SecretStored,
+			before: op(secret.Store, secret.Pending), after: op(secret.Bind, secret.Pending), want: event.SecretStored,
 		},
-		"a stage":  {before: operation(secret.Bind, secret.Pending), after: operation(secret.Sync, secret.Running)},
-		"the same": {before: operation(secret.Bind, secret.Failed), after: operation(secret.Bind, secret.Failed)},
+		"a stage":  {before: op(secret.Bind, secret.Pending), after: op(secret.Sync, secret.Running)},
+		"the same": {before: op(secret.Bind, secret.Failed), after: op(secret.Bind, secret.Failed)},
 		"failed": {
-			before: operation(secret.Sync, secret.Running), after: operation(secret.Sync, secret.Failed),
-			want: event.SecretFailed,
+			before: op(secret.Sync, secret.Running), after: op(secret.Sync, secret.Failed), want: event.SecretFailed,
 		},
-		"retried": {before: operation(secret.Sync, secret.Failed), after: operation(secret.Sync, secret.Pending)},
+		"retried": {before: op(secret.Sync, secret.Failed), after: op(secret.Sync, secret.Pending)},
 		"succeeded": {
-			before: operation(secret.Complete, secret.Running), after: operation(secret.Complete, secret.Succeeded),
+			before: op(secret.Complete, secret.Running), after: op(secret.Complete, secret.Succeeded),
 			want: event.SecretSucceeded,
 		},
 		"superseded before it was stored": {
-			before: operation(secret.Store, secret.Pending), after: operation(secret.Store, secret.Superseded),
+			before: op(secret.Store, secret.Pending), after: op(secret.Store, secret.Superseded),
 			want: event.SecretSuperseded,
 		},
 		"canceled": {
-			before: operation(secret.Bind, secret.Pending), after: operation(secret.Bind, secret.Canceled),
+			before: op(secret.Bind, secret.Pending), after: op(secret.Bind, secret.Canceled),
 			want: event.SecretCanceled,
 		},
 		"a deletion begins": {after: deletion},

@@ -127,56 +127,50 @@ func TestAllowedActions_ListsTheActionsThatChangeTheAgent(t *testing.T) {
 	}
 }
 
+func becomeReady(a *agent.Agent) { a.BecameReady(at(2)) }
+
+func crash() agent.Failure {
+	return agent.Failure{Code: "pod_crash_loop", Stage: agent.StageReady, Message: "it crashes"}
+}
+
+func retry(a *agent.Agent) { a.Retry(crash(), at(2)) }
+
+func giveUp(a *agent.Agent) { a.GiveUp(crash(), at(2)) }
+
 func TestWorkerTriggers_LeadToTheirStatus(t *testing.T) {
 	t.Parallel()
-	failure := agent.Failure{Code: "pod_crash_loop", Stage: agent.StageReady, Message: "it crashes"}
 	cases := map[string]struct {
 		from          agent.Status
 		observe       func(*agent.Agent)
 		wantStatus    agent.Status
 		wantConverged bool
 	}{
-		"ready": {
-			from: agent.Provisioning, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
-			wantStatus: agent.Running, wantConverged: true,
-		},
+		"ready": {from: agent.Provisioning, observe: becomeReady, wantStatus: agent.Running, wantConverged: true},
 		"ready from pending": {
-			from: agent.Pending, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
-			wantStatus: agent.Running, wantConverged: true,
+			from: agent.Pending, observe: becomeReady, wantStatus: agent.Running, wantConverged: true,
 		},
 		"ready after a restart": {
-			from: agent.Running, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
-			wantStatus: agent.Running, wantConverged: true,
+			from: agent.Running, observe: becomeReady, wantStatus: agent.Running, wantConverged: true,
 		},
 		"recovered": {
-			from: agent.Error, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
-			wantStatus: agent.Running, wantConverged: true,
+			from: agent.Error, observe: becomeReady, wantStatus: agent.Running, wantConverged: true,
 		},
-		"transient failure": {
-			from:    agent.Provisioning,
-			observe: func(a *agent.Agent) { a.Retry(failure, at(2)) }, wantStatus: agent.Pending,
-		},
-		"transient failure while running": {
-			from: agent.Running, observe: func(a *agent.Agent) { a.Retry(failure, at(2)) }, wantStatus: agent.Running,
-		},
+		"transient failure":               {from: agent.Provisioning, observe: retry, wantStatus: agent.Pending},
+		"transient failure while running": {from: agent.Running, observe: retry, wantStatus: agent.Running},
 		"redelivered": {
-			from: agent.Pending, observe: func(a *agent.Agent) { a.Redelivered() }, wantStatus: agent.Provisioning,
+			from: agent.Pending, observe: (*agent.Agent).Redelivered, wantStatus: agent.Provisioning,
 		},
 		"given up": {
-			from:    agent.Provisioning,
-			observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) }, wantStatus: agent.Error, wantConverged: true,
+			from: agent.Provisioning, observe: giveUp, wantStatus: agent.Error, wantConverged: true,
 		},
 		"given up while pending": {
-			from: agent.Pending, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) },
-			wantStatus: agent.Error, wantConverged: true,
+			from: agent.Pending, observe: giveUp, wantStatus: agent.Error, wantConverged: true,
 		},
 		"failure while running": {
-			from: agent.Running, observe: func(a *agent.Agent) { a.GiveUp(failure, at(2)) },
-			wantStatus: agent.Error, wantConverged: true,
+			from: agent.Running, observe: giveUp, wantStatus: agent.Error, wantConverged: true,
 		},
 		"ready after a pause": {
-			from: agent.Paused, observe: func(a *agent.Agent) { a.BecameReady(at(2)) },
-			wantStatus: agent.Paused, wantConverged: true,
+			from: agent.Paused, observe: becomeReady, wantStatus: agent.Paused, wantConverged: true,
 		},
 	}
 	for name, c := range cases {
@@ -193,10 +187,9 @@ func TestWorkerTriggers_LeadToTheirStatus(t *testing.T) {
 
 func TestWorkerTriggers_ChangeNothingOnceTheWorkIsDone(t *testing.T) {
 	t.Parallel()
-	failure := agent.Failure{Code: "pod_crash_loop", Stage: agent.StageReady, Message: "it crashes"}
 	for name, observe := range map[string]func(*agent.Agent){
-		"transient failure": func(a *agent.Agent) { a.Retry(failure, at(2)) },
-		"given up":          func(a *agent.Agent) { a.GiveUp(failure, at(2)) },
+		"transient failure": retry,
+		"given up":          giveUp,
 		"lease":             func(a *agent.Agent) { a.AcquireLease("h", at(2)) },
 	} {
 		t.Run(name, func(t *testing.T) {
