@@ -302,23 +302,10 @@ func TestClone_InASandboxTakesNoImageThatNeedsLinux(t *testing.T) {
 func TestUsage_CountsSnapshotsThatAreReady(t *testing.T) {
 	t.Parallel()
 	var s agent.Snapshot
-	a := runningOn(t)
-	a, _, err := a.Edit(func(a *agent.Agent) error {
-		*a, s = taken(t, *a, 2)
-		return nil
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := edit(t, runningOn(t), func(a *agent.Agent) { *a, s = taken(t, *a, 2) })
 	equal(t, "with a snapshot", a.HeldUsage().SnapshotBytes, s.SizeBytes)
-	deleted, _, err := a.Edit(func(a *agent.Agent) error { return a.DeleteSnapshot(s.ID, at(3)) }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	deleted := edit(t, a, func(a *agent.Agent) { equal(t, "error", a.DeleteSnapshot(s.ID, at(3)), nil) })
 	equal(t, "while it is deleted", deleted.HeldUsage().SnapshotBytes, 0)
-	leaving, _, err := a.Edit(func(a *agent.Agent) error { return a.Act(agent.Delete, agent.Manual, at(3)) }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	leaving := edit(t, a, func(a *agent.Agent) { equal(t, "error", a.Act(agent.Delete, agent.Manual, at(3)), nil) })
 	equal(t, "with the agent", leaving.HeldUsage(), organization.Usage{})
 }

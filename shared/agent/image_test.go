@@ -27,6 +27,16 @@ func patched(a agent.Agent, images image.Set, p agent.Patch) (agent.Agent, error
 	return edited(a, images, func(a *agent.Agent) error { return a.Apply(p, at(60)) })
 }
 
+// mustPatch applies a client's patch that must succeed.
+func mustPatch(t *testing.T, a agent.Agent, images image.Set, p agent.Patch) agent.Agent {
+	t.Helper()
+	after, err := patched(a, images, p)
+	if err != nil {
+		t.Fatalf("patch %+v: %v", p, err)
+	}
+	return after
+}
+
 // withCustom is a catalog that also allows custom images.
 func withCustom(current string) image.Set {
 	set := twoVersions(current)
@@ -109,14 +119,12 @@ func TestChooseImages_OfAnAgentOfAFormerRelease(t *testing.T) {
 	t.Parallel()
 	former := runningOn(t)
 	former.Image, former.Front = agent.Software{}, agent.Software{}
-	renamed, err := patched(former, twoVersions("2"), agent.Patch{Name: new("b")})
-	equal(t, "error", err, nil)
+	renamed := mustPatch(t, former, twoVersions("2"), agent.Patch{Name: new("b")})
 	equal(t, "image after a rename", renamed.Image.ID, "")
 	restarted := acted(t, former, agent.Restart, twoVersions("2"))
 	equal(t, "image", restarted.Image.String(), "default@2")
 	equal(t, "front", restarted.Front.String(), "front@2")
-	moved, err := patched(former, twoVersions("2"), agent.Patch{Image: new("default@1")})
-	equal(t, "error", err, nil)
+	moved := mustPatch(t, former, twoVersions("2"), agent.Patch{Image: new("default@1")})
 	equal(t, "image that its client chose", moved.Image.String(), "default@1")
 	without := acted(t, former, agent.Restart, image.Set{})
 	equal(t, "image of a service that names none", without.Image.ID, "")
@@ -129,13 +137,11 @@ func TestChooseImages_OfAnAgentThatBecomesRestricted(t *testing.T) {
 	restrict := agent.Patch{Egress: func(egress.Rules) (egress.Rules, error) {
 		return egress.Rules{Mode: egress.AllowList}, nil
 	}}
-	restricted, err := patched(former, twoVersions("2"), restrict)
-	equal(t, "error", err, nil)
+	restricted := mustPatch(t, former, twoVersions("2"), restrict)
 	equal(t, "image", restricted.Image.Version, "1")
 	equal(t, "front", restricted.Front.Version, "2")
 	restrict.Image = new("default@1")
-	restricted, err = patched(former, twoVersions("2"), restrict)
-	equal(t, "error", err, nil)
+	restricted = mustPatch(t, former, twoVersions("2"), restrict)
 	equal(t, "front of one whose client chooses an image", restricted.Front.Version, "2")
 }
 
@@ -181,8 +187,7 @@ func TestApply_MovesTheAgentToAnotherVersion(t *testing.T) {
 	t.Parallel()
 	a := runningOn(t)
 	a.RevertReason = &agent.Failure{Code: "c"}
-	moved, err := patched(a, twoVersions("2"), agent.Patch{Image: new("default")})
-	equal(t, "error", err, nil)
+	moved := mustPatch(t, a, twoVersions("2"), agent.Patch{Image: new("default")})
 	equal(t, "version", moved.Image.Version, "2")
 	equal(t, "front, which only starts change", moved.Front.Version, "1")
 	equal(t, "wish in the record", moved.ImageWish, nil)
@@ -191,25 +196,21 @@ func TestApply_MovesTheAgentToAnotherVersion(t *testing.T) {
 	equal(t, "updated at", moved.UpdatedAt, at(60))
 	equal(t, "reason to revert", moved.RevertReason, nil)
 
-	same, err := patched(a, twoVersions("2"), agent.Patch{Image: new("default@1")})
-	equal(t, "error of the same version", err, nil)
+	same := mustPatch(t, a, twoVersions("2"), agent.Patch{Image: new("default@1")})
 	equal(t, "the same version changes nothing", same.Equal(a), true)
 
 	renamed := twoVersions("2")
 	renamed.Catalog[0].Versions[1].Reference = renamed.Catalog[0].Versions[0].Reference
-	named, err := patched(a, renamed, agent.Patch{Image: new("default@2")})
-	equal(t, "error of another name of the same build", err, nil)
+	named := mustPatch(t, a, renamed, agent.Patch{Image: new("default@2")})
 	equal(t, "other name", named.Image.Version, "2")
 	equal(t, "has work because of another name", named.Converged(), true)
 
-	back, err := patched(moved, twoVersions("2"), agent.Patch{Image: new("default@1")})
-	equal(t, "error of an older version", err, nil)
+	back := mustPatch(t, moved, twoVersions("2"), agent.Patch{Image: new("default@1")})
 	equal(t, "older version", back.Image.Version, "1")
 
 	stopped := acted(t, a, agent.Stop, twoVersions("2"))
 	stopped.MarkObserved(at(61))
-	chosen, err := patched(stopped, twoVersions("2"), agent.Patch{Image: new("default@2")})
-	equal(t, "error of a stopped agent", err, nil)
+	chosen := mustPatch(t, stopped, twoVersions("2"), agent.Patch{Image: new("default@2")})
 	equal(t, "status", chosen.Status, agent.Stopped)
 	equal(t, "version of its next start", chosen.Image.Version, "2")
 }
@@ -220,8 +221,7 @@ func TestApply_TakesTheAgentFromARelease(t *testing.T) {
 	t.Parallel()
 	a := runningOn(t)
 	a.MoveTo("release-1", to(image.DefaultID), at(2))
-	a, err := patched(a, twoVersions("2"), agent.Patch{Image: new("default@1")})
-	equal(t, "error", err, nil)
+	a = mustPatch(t, a, twoVersions("2"), agent.Patch{Image: new("default@1")})
 	equal(t, "state", a.Image.Update.State, agent.UpdateInterrupted)
 	equal(t, "version", a.Image.Version, "1")
 }
@@ -236,8 +236,7 @@ func TestApply_TakesTheAgentFromAReleaseByAnotherName(t *testing.T) {
 	renamed.Catalog[0].Versions = append(renamed.Catalog[0].Versions, third)
 	watched := runningOn(t)
 	watched.MoveTo("release-1", to(image.DefaultID), at(2))
-	patched, err := patched(watched, renamed, agent.Patch{Image: new("default@3")})
-	equal(t, "error", err, nil)
+	patched := mustPatch(t, watched, renamed, agent.Patch{Image: new("default@3")})
 	for name, a := range map[string]agent.Agent{
 		"patched": patched, "restarted": acted(t, watched, agent.Restart, renamed),
 	} {
@@ -271,10 +270,9 @@ func TestApply_RefusesAnotherImage(t *testing.T) {
 		wantKind(t, name, err, fault.Conflict, "image_differs")
 		equal(t, name+": changes nothing", after.Equal(row.before), true)
 	}
-	custom, err := patched(customAgent(t), set, agent.Patch{Image: new(customReference("2"))})
-	equal(t, "error of another build of a custom image", err, nil)
+	custom := mustPatch(t, customAgent(t), set, agent.Patch{Image: new(customReference("2"))})
 	equal(t, "custom image", custom.Image.Reference, customReference("2"))
-	_, err = patched(runningOn(t), set, agent.Patch{Image: new("default@3")})
+	_, err := patched(runningOn(t), set, agent.Patch{Image: new("default@3")})
 	wantKind(t, "an unknown version", err, fault.Invalid, "")
 }
 
@@ -298,8 +296,7 @@ func TestApply_SchedulesTheImage(t *testing.T) {
 		"no window, as before": {patch: agent.Patch{MaintenanceWindow: &none}, unchanged: true},
 	} {
 		before := runningOn(t)
-		after, err := patched(before, twoVersions("2"), row.patch)
-		equal(t, name+": error", err, nil)
+		after := mustPatch(t, before, twoVersions("2"), row.patch)
 		equal(t, name+": unchanged", after.Equal(before), row.unchanged)
 		equal(t, name+": policy", after.ImagePolicy, row.wantPolicy)
 		equal(t, name+": window", after.MaintenanceWindow.String(), row.wantWindow.String())
@@ -337,8 +334,7 @@ func TestApply_RefusesPoliciesThatCannotBeFollowed(t *testing.T) {
 			t.Errorf("%s: %v, want a violation at body.%s", name, err, row.want)
 		}
 	}
-	gone, err := patched(inWindow, twoVersions("1"), agent.Patch{ImagePolicy: image.Auto, MaintenanceWindow: &none})
-	equal(t, "error of both", err, nil)
+	gone := mustPatch(t, inWindow, twoVersions("1"), agent.Patch{ImagePolicy: image.Auto, MaintenanceWindow: &none})
 	equal(t, "policy", gone.ImagePolicy, image.Auto)
 	equal(t, "window", gone.MaintenanceWindow, nil)
 
@@ -348,10 +344,9 @@ func TestApply_RefusesPoliciesThatCannotBeFollowed(t *testing.T) {
 			agent.Patch{ImagePolicy: policy, MaintenanceWindow: &window})
 		wantKind(t, "a custom image with the policy "+string(policy), err, fault.Conflict, "custom_image_pinned")
 	}
-	pinned, err := patched(customAgent(t), withCustom("1"), agent.Patch{ImagePolicy: image.Pinned})
-	equal(t, "error of a custom image that stays pinned", err, nil)
+	pinned := mustPatch(t, customAgent(t), withCustom("1"), agent.Patch{ImagePolicy: image.Pinned})
 	equal(t, "policy of a custom image", pinned.ImagePolicy, image.Pinned)
-	_, err = edited(customAgent(t), withCustom("1"), func(a *agent.Agent) error { return a.Migrate(false, at(60)) })
+	_, err := edited(customAgent(t), withCustom("1"), func(a *agent.Agent) error { return a.Migrate(false, at(60)) })
 	wantKind(t, "a custom image without its sandbox", err, fault.Conflict, "sandbox_required")
 }
 

@@ -12,8 +12,7 @@ func TestApply_PublicPathsReplaceThePod(t *testing.T) {
 	t.Parallel()
 	before := runningOn(t)
 	hooks := agent.PublicPaths([]string{"/telegram", "/hooks/", "/telegram"})
-	after, err := patched(before, twoVersions("1"), agent.Patch{PublicPaths: &hooks})
-	equal(t, "error", err, nil)
+	after := mustPatch(t, before, twoVersions("1"), agent.Patch{PublicPaths: &hooks})
 	if want := []string{"/hooks/", "/telegram"}; !slices.Equal(after.PublicPaths, want) {
 		t.Errorf("public paths = %q, want each once and in order: %q", after.PublicPaths, want)
 	}
@@ -24,13 +23,11 @@ func TestApply_PublicPathsReplaceThePod(t *testing.T) {
 		t.Errorf("changes = %v, want %v", changes, want)
 	}
 	for name, p := range map[string]agent.Patch{"the same": {PublicPaths: &hooks}, "none": {Name: new("b")}} {
-		same, err := patched(after, twoVersions("1"), p)
-		equal(t, "error of a patch with "+name, err, nil)
+		same := mustPatch(t, after, twoVersions("1"), p)
 		equal(t, "restarts with "+name, same.Restarts(after), false)
 		equal(t, "paths are kept with "+name, slices.Equal(same.PublicPaths, hooks), true)
 	}
-	none, err := patched(after, twoVersions("1"), agent.Patch{PublicPaths: new([]string{})})
-	equal(t, "error of an empty list", err, nil)
+	none := mustPatch(t, after, twoVersions("1"), agent.Patch{PublicPaths: new([]string{})})
 	equal(t, "paths left by an empty list", len(none.PublicPaths), 0)
 	equal(t, "an empty list restarts", none.Restarts(after), true)
 }

@@ -12,13 +12,11 @@ import (
 func TestRotation_IsPendingUntilItIsProved(t *testing.T) {
 	t.Parallel()
 	a := withSecret()
-	begin(t, &a, 2, rotate("r"))
-	recordStored(t, &a, 2, "r", 0)
+	store(t, &a, 2, 0, rotate("r"))
 	if a.RotationPending {
 		t.Error("RotationPending = true after a rotation that stored no version, want false")
 	}
-	begin(t, &a, 3, rotate("s"))
-	recordStored(t, &a, 3, "s", 3)
+	store(t, &a, 3, 3, rotate("s"))
 	a.BindSecrets(at(3))
 	equal(t, "RotationPending after the bind", a.RotationPending, true)
 	equal(t, "CredentialVersion after the bind", a.CredentialVersion, 3)
@@ -41,8 +39,7 @@ func TestRotation_IsPendingUntilItIsProved(t *testing.T) {
 func TestAbandon_WaitsForTheClient(t *testing.T) {
 	t.Parallel()
 	a := withSecret()
-	begin(t, &a, 2, set("a", "A"))
-	recordStored(t, &a, 2, "a", 1)
+	store(t, &a, 2, 1, set("a", "A"))
 	a.Abandon(at(3))
 	equal(t, "OperationsDue", a.OperationsDue(), false)
 	equal(t, "WorkDueAt", a.WorkDueAt, time.Time{})

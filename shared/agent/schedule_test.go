@@ -146,8 +146,7 @@ func TestAwaitDeletion_LooksLessAndLessOften(t *testing.T) {
 func atDestroy(t *testing.T) agent.Agent {
 	t.Helper()
 	a := withSecret()
-	begin(t, &a, 2, set("a", "A"))
-	recordStored(t, &a, 2, "a", 1)
+	store(t, &a, 2, 1, set("a", "A"))
 	a.BindSecrets(at(3))
 	a.MarkSecretsSynced(at(3))
 	a.BecameReady(at(4))
@@ -190,8 +189,7 @@ func TestWarming_FollowsTheOperationsThatReplaceThePod(t *testing.T) {
 	a.Warming = true // as a former release recorded
 	a.FinishOperations([]string{"a"}, at(6))
 	equal(t, "Warming when no operation is left", a.Warming, false)
-	begin(t, &a, 7, set("b", "B"))
-	recordStored(t, &a, 7, "b", 1)
+	store(t, &a, 7, 1, set("b", "B"))
 	equal(t, "Warming when an operation replaces the pod", a.Warming, true)
 	a.SetWarming(false, at(8))
 	equal(t, "Warming while an operation replaces the pod", a.Warming, true)

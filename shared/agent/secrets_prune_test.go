@@ -52,8 +52,7 @@ func TestSupersededVersions_AreThoseThatNoStartNeeds(t *testing.T) {
 			given: restWith(t, agent.Stopped, 2),
 			then: func(t *testing.T, a *agent.Agent) {
 				t.Helper()
-				begin(t, a, 7, set("new", "TOKEN"))
-				recordStored(t, a, 7, "new", 3)
+				store(t, a, 7, 3, set("new", "TOKEN"))
 			},
 			want: []agent.VersionSpan{{Key: "TOKEN", From: 1, Before: 2}},
 		},
@@ -91,8 +90,7 @@ func TestSupersededVersions_AreThoseThatNoStartNeeds(t *testing.T) {
 			given: restWith(t, agent.Stopped, 1),
 			then: func(t *testing.T, a *agent.Agent) {
 				t.Helper()
-				begin(t, a, 7, rotate("r"))
-				recordStored(t, a, 7, "r", 2)
+				store(t, a, 7, 2, rotate("r"))
 				a.BindSecrets(at(7))
 				a.MarkSecretsSynced(at(7))
 				a.MarkObserved(at(7))

@@ -55,6 +55,13 @@ func recordStored(t *testing.T, a *agent.Agent, minute int, id string, version i
 	}
 }
 
+// store makes an agent begin an operation, whose value is stored as a version.
+func store(t *testing.T, a *agent.Agent, minute int, version int64, o secret.Operation) {
+	t.Helper()
+	begin(t, a, minute, o)
+	recordStored(t, a, minute, o.ID, version)
+}
+
 // operationsOf renders the agent's operations as "id stage status;".
 func operationsOf(a agent.Agent) string {
 	text := ""
@@ -90,10 +97,7 @@ func TestBeginOperations_RecordsWhatIsNotYetSatisfied(t *testing.T) {
 			requested: []secret.Operation{del("e", "TOKEN")}, want: "d bind pending;",
 		},
 		"rotate during a rotation": {
-			given: func(t *testing.T, a *agent.Agent) {
-				begin(t, a, 2, rotate("r"))
-				recordStored(t, a, 2, "r", 2)
-			},
+			given:     func(t *testing.T, a *agent.Agent) { store(t, a, 2, 2, rotate("r")) },
 			requested: []secret.Operation{rotate("s")}, want: "r bind pending;",
 		},
 		"set while another request stores": {
@@ -105,17 +109,11 @@ func TestBeginOperations_RecordsWhatIsNotYetSatisfied(t *testing.T) {
 			requested: []secret.Operation{set("b", "A")}, want: "a store superseded;b store pending;",
 		},
 		"set after an earlier value was stored": {
-			given: func(t *testing.T, a *agent.Agent) {
-				begin(t, a, 2, set("a", "A"))
-				recordStored(t, a, 2, "a", 1)
-			},
+			given:     func(t *testing.T, a *agent.Agent) { store(t, a, 2, 1, set("a", "A")) },
 			requested: []secret.Operation{set("b", "A")}, want: "a bind pending;b store pending;",
 		},
 		"delete after a value was stored": {
-			given: func(t *testing.T, a *agent.Agent) {
-				begin(t, a, 2, set("a", "A"))
-				recordStored(t, a, 2, "a", 1)
-			},
+			given:     func(t *testing.T, a *agent.Agent) { store(t, a, 2, 1, set("a", "A")) },
 			requested: []secret.Operation{del("d", "A")}, want: "a bind superseded;d bind pending;",
 		},
 		"set for a deleting agent": {
@@ -241,8 +239,7 @@ func TestFailure_ReachesTheSecretOperation(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, final %t", failure, final), func(t *testing.T) {
 				t.Parallel()
 				a := withSecret()
-				begin(t, &a, 2, set("a", "A"))
-				recordStored(t, &a, 2, "a", 1)
+				store(t, &a, 2, 1, set("a", "A"))
 				a.BindSecrets(at(3))
 				wantStatus := secret.Pending
 				f := agent.Failure{Code: failure, Stage: agent.StageSecrets, Message: "m"}

@@ -253,23 +253,17 @@ func TestMoveTo_SnapshotsFirst(t *testing.T) {
 func TestMoveTo_LeavesWhatTheOrganizationHolds(t *testing.T) {
 	t.Parallel()
 	a := runningOn(t)
-	commit := func(change func(a *agent.Agent)) {
-		t.Helper()
-		after, _, err := a.Edit(func(a *agent.Agent) error { change(a); return nil }, nil)
-		equal(t, "error", err, nil)
-		a = after
-	}
 	for minute := 2; minute < 10; minute += 2 {
 		held := a.HeldUsage()
-		commit(func(a *agent.Agent) { a.MoveTo("release-1", to("default"), at(minute)) })
+		a = edit(t, a, func(a *agent.Agent) { a.MoveTo("release-1", to("default"), at(minute)) })
 		equal(t, "what the organization holds", a.HeldUsage(), held)
-		commit(func(a *agent.Agent) {
+		a = edit(t, a, func(a *agent.Agent) {
 			a.RecordSnapshot(a.StoppedFor, readyAt(minute), at(minute+1))
 			a.BecameReady(at(minute + 1))
 		})
 	}
 	equal(t, "bytes of snapshots", a.HeldUsage().SnapshotBytes, 4*40<<30)
-	commit(func(a *agent.Agent) { a.PrepareSnapshots(at(10)) })
+	a = edit(t, a, func(a *agent.Agent) { a.PrepareSnapshots(at(10)) })
 	equal(t, "bytes of those that stay", a.HeldUsage().SnapshotBytes, 3*40<<30)
 }
 

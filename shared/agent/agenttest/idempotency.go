@@ -55,6 +55,15 @@ func wantSameAnswer(t testing.TB, got, first agent.Agent) {
 	sameRecord(t, "the record that the repeat got", withoutValues(got), withoutValues(first))
 }
 
+// wantReplay checks that a repeat got the answer to the first request.
+func wantReplay(t testing.TB, attempt *idempotency.Attempt, err error, got, first agent.Agent) {
+	t.Helper()
+	if err != nil || !attempt.Replayed() {
+		t.Fatalf("the repeat: replayed %t, error %v, want a replay", attempt.Replayed(), err)
+	}
+	wantSameAnswer(t, got, first)
+}
+
 func repeatedCreation(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	ctx, attempt := org.Attempt("k", "create")
@@ -69,10 +78,7 @@ func repeatedCreation(t testing.TB, w Fixture) {
 		ctx, attempt = org.Attempt("k", "create")
 		draft := Draft(plan.Hobby)
 		got, err := w.Store.Create(ctx, draft)
-		if err != nil || !attempt.Replayed() {
-			t.Fatalf("the repeat: replayed %t, error %v, want a replay", attempt.Replayed(), err)
-		}
-		wantSameAnswer(t, got, first)
+		wantReplay(t, attempt, err, got, first)
 		equal(t, "nudges of the agent that the repeat did not create", w.Nudges.Count(draft.ID), 0)
 	}
 	agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 10)
@@ -96,10 +102,7 @@ func repeatedChange(t testing.TB, w Fixture) {
 		t.Error("Change ran the closure of a repeat")
 		return nil
 	})
-	if err != nil || !attempt.Replayed() {
-		t.Fatalf("the repeat: replayed %t, error %v, want a replay", attempt.Replayed(), err)
-	}
-	wantSameAnswer(t, got, first)
+	wantReplay(t, attempt, err, got, first)
 	present := org.load(a.ID)
 	sameRecord(t, "the record after the repeat", present, later)
 	equal(t, "the repeat's entity tag is the present one", got.EntityTag() == present.EntityTag(), false)
@@ -120,10 +123,7 @@ func repeatedEmptyChange(t testing.TB, w Fixture) {
 	stopped := org.change(a.ID, act(agent.Stop))
 	ctx, attempt = org.Attempt("k", "start")
 	got, err := w.Store.Change(ctx, a.ID, act(agent.Start))
-	if err != nil || !attempt.Replayed() {
-		t.Fatalf("the repeat: replayed %t, error %v, want a replay", attempt.Replayed(), err)
-	}
-	wantSameAnswer(t, got, first)
+	wantReplay(t, attempt, err, got, first)
 	sameRecord(t, "the record after the repeat of an empty change", org.load(a.ID), stopped)
 }
 

@@ -88,10 +88,7 @@ func repeatAfterRemoval(t testing.TB, w Fixture) {
 	}
 	ctx, attempt := org.Attempt("k", "delete")
 	got, err := w.Store.Change(ctx, a.ID, act(agent.Delete))
-	if err != nil || !attempt.Replayed() {
-		t.Fatalf("the repeat: replayed %t, error %v, want a replay", attempt.Replayed(), err)
-	}
-	wantSameAnswer(t, got, first)
+	wantReplay(t, attempt, err, got, first)
 	ctx, _ = org.Attempt("another", "delete")
 	if _, err := w.Store.Change(ctx, a.ID, act(agent.Delete)); !fault.Is(err, fault.NotFound) {
 		t.Errorf("delete with another key: %v, want NotFound", err)
@@ -107,10 +104,7 @@ func repeatWithoutRoom(t testing.TB, w Fixture) {
 	}
 	ctx, attempt := org.Attempt("k", "create")
 	got, err := w.Store.Create(ctx, Draft(plan.Hobby))
-	if err != nil || !attempt.Replayed() {
-		t.Fatalf("the repeat: replayed %t, error %v, want a replay", attempt.Replayed(), err)
-	}
-	wantSameAnswer(t, got, first)
+	wantReplay(t, attempt, err, got, first)
 	ctx, _ = org.Attempt("another", "create")
 	if _, err := w.Store.Create(ctx, Draft(plan.Hobby)); !fault.Is(err, fault.PaymentRequired) {
 		t.Errorf("create with another key: %v, want PaymentRequired", err)
