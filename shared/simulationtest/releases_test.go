@@ -336,7 +336,9 @@ func TestRoller_ReturnsTheWaveThatItWatches(t *testing.T) {
 			f := newFleet(t, 10)
 			f.sound = true
 			f.order(t, func(r *release.Release) error { r.Soak = 48 * time.Hour; return nil })
-			f.work(t, f.clock.Add(time.Minute))
+			if err := f.worker().Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			moved := 0
 			for _, a := range f.store.Database.Agents() {
 				if a.WatchedBy != "" {
