@@ -18,8 +18,7 @@ func BenchmarkVerify(b *testing.B) {
 	client := &http.Client{Transport: i.inProcess()}
 	now := time.Now()
 	sessions, err := oidc.NewSessions(oidc.Options{
-		Issuer: i.URL, AuthorizedParties: []string{webApp},
-		HTTPClient: client,
+		Issuer: i.URL, AuthorizedParties: []string{webApp}, HTTPClient: client,
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -192,8 +192,7 @@ func TestSessions_RefuseForgedTokens(t *testing.T) {
 	// All rows share one verifier: no token may change the verdict on another.
 	f := newSessionFixture(t)
 	symmetric, _ := json.Marshal(map[string]string{
-		"kty": "oct", "kid": "symmetric", "alg": "HS256",
-		"k": b64(string(testKey(1).N.Bytes())),
+		"kty": "oct", "kid": "symmetric", "alg": "HS256", "k": b64(string(testKey(1).N.Bytes())),
 	})
 	encryption, other, short := publicJWK("encryption", testKey(1)), publicJWK("rs512", testKey(1)),
 		publicJWK("short", testKey(3))

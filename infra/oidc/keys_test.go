@@ -217,8 +217,7 @@ func TestKeys_OfAnHTTPSIssuerAreNotFetchedOverHTTP(t *testing.T) {
 	f := newSessionFixture(t)
 	f.URL = "https://issuer.example.com"
 	sessions, err := oidc.NewSessions(oidc.Options{
-		Issuer: f.URL, HTTPClient: &http.Client{Transport: f.inProcess()},
-		Now: f.Now,
+		Issuer: f.URL, HTTPClient: &http.Client{Transport: f.inProcess()}, Now: f.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -96,7 +96,9 @@ func TestDo_RetriesWhatMaySucceed(t *testing.T) {
 		"a stored error": {
 			answers: []answer{{status: 500, replayed: "true", body: refusal("")}, good}, wantTries: 1, wantError: true,
 		},
-		"a rate limit":    {answers: []answer{{status: 429, body: refusal("rate_limit")}}, wantTries: 1, wantError: true},
+		"a rate limit": {
+			answers: []answer{{status: 429, body: refusal("rate_limit")}}, wantTries: 1, wantError: true,
+		},
 		"an invalid call": {answers: []answer{{status: 400, body: refusal("")}}, wantTries: 1, wantError: true},
 		"Stripe says to retry": {
 			answers: []answer{{status: 400, shouldRetry: "true", body: refusal("")}, good}, wantTries: 2,

@@ -192,8 +192,7 @@ func TestPrepareSnapshots_TakesOneADayAndKeepsThemAsLongAsThePlanSays(t *testing
 	_ = a.Act(agent.Stop, agent.Manual, due.Add(30*24*time.Hour-time.Hour))
 	a = committed(a)
 	a.ServingChanges = append(a.ServingChanges, agent.ServingChange{
-		Since:   due.Add(29*24*time.Hour - time.Hour),
-		Serving: agent.Idle,
+		Since: due.Add(29*24*time.Hour - time.Hour), Serving: agent.Idle,
 	})
 	for day := range 30 {
 		now := due.Add(time.Duration(30+day) * 24 * time.Hour)

@@ -50,8 +50,7 @@ const (
 // Values lists the stage statuses.
 func (StageStatus) Values() []string {
 	return []string{
-		string(StagePending), string(StageRunning), string(StageSucceeded), string(StageFailed),
-		string(StageSkipped),
+		string(StagePending), string(StageRunning), string(StageSucceeded), string(StageFailed), string(StageSkipped),
 	}
 }
 

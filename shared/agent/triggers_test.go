@@ -10,7 +10,9 @@ import (
 // Other statuses do not change.
 func wantObserved() map[string]map[agent.Status]agent.Status {
 	return map[string]map[agent.Status]agent.Status{
-		"ready":             {agent.Pending: agent.Running, agent.Provisioning: agent.Running, agent.Error: agent.Running},
+		"ready": {
+			agent.Pending: agent.Running, agent.Provisioning: agent.Running, agent.Error: agent.Running,
+		},
 		"transient failure": {agent.Provisioning: agent.Pending},
 		"given up":          {agent.Pending: agent.Error, agent.Provisioning: agent.Error, agent.Running: agent.Error},
 		"redelivered":       {agent.Pending: agent.Provisioning},

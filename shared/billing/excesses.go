@@ -32,8 +32,7 @@ func (a Account) Excesses(to plan.Plan, agents []agent.Agent) ([]Excess, error) 
 		size, err := plan.Get(g.Plan)
 		if err == nil && g.Status != agent.Deleting && on.CheckFits(size) != nil {
 			over = append(over, Excess{
-				Limit: "resource_plan", Current: g.Plan, Max: to.ID, AgentID: g.ID,
-				Name: g.Name,
+				Limit: "resource_plan", Current: g.Plan, Max: to.ID, AgentID: g.ID, Name: g.Name,
 			})
 		}
 	}

@@ -77,8 +77,7 @@ func (s *Service) SetPlan(ctx context.Context, organizationID string, to plan.Pl
 			return err
 		}
 		granted := Subscription{
-			Provider: Manual, Status: Active, Plan: to.ID, CustomerID: a.Subscription.CustomerID,
-			StartedAt: s.Now(),
+			Provider: Manual, Status: Active, Plan: to.ID, CustomerID: a.Subscription.CustomerID, StartedAt: s.Now(),
 		}
 		if to.ID == plan.Hobby {
 			granted.Status = None

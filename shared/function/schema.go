@@ -53,8 +53,7 @@ const textKeyword = "x-text"
 // after trimming, and none of those that unshowable refuses.
 func Text(minimum, maximum int) *infer.Schema {
 	return &infer.Schema{
-		Type: "string", MinLength: &minimum, MaxLength: &maximum,
-		Extra: map[string]any{textKeyword: true},
+		Type: "string", MinLength: &minimum, MaxLength: &maximum, Extra: map[string]any{textKeyword: true},
 	}
 }
 

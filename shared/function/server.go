@@ -22,7 +22,6 @@ const (
 // no client longer than its limits. A handler must not write the response while another goroutine reads the body.
 func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: boundWaits(h), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: headerBytes,
+		Handler: boundWaits(h), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 	}
 }

@@ -74,8 +74,7 @@ func TestMain(m *testing.M) {
 
 func newCollectorFixture(t *testing.T) *collectorFixture {
 	f := &collectorFixture{
-		T: t, Memory: &metricstest.Memory{}, source: &fakeSource{},
-		now: metricstest.Now().Add(7 * time.Second),
+		T: t, Memory: &metricstest.Memory{}, source: &fakeSource{}, now: metricstest.Now().Add(7 * time.Second),
 	}
 	f.Now = func() time.Time { return f.now }
 	f.collector = &metrics.Collector{Agents: f.Agents(), Source: f.source, Records: f.Memory, Now: f.Now}

@@ -70,8 +70,7 @@ func (w *World) send(c *client) {
 		action := c.script[0]
 		c.script = c.script[1:]
 		c.last = &call{
-			name: w.prefix + strconv.Itoa(len(w.calls)), action: action,
-			agentID: cmp.Or(c.agentID, agentID(1)),
+			name: w.prefix + strconv.Itoa(len(w.calls)), action: action, agentID: cmp.Or(c.agentID, agentID(1)),
 		}
 		w.calls = append(w.calls, c.last)
 	}
@@ -248,8 +247,7 @@ func (w *World) careful(done map[string]bool) bool {
 			}
 			done[o.ID] = true
 			c := &call{
-				name: "careful" + strconv.Itoa(len(w.calls)), action: "reconcile",
-				agentID: id, operationID: o.ID,
+				name: "careful" + strconv.Itoa(len(w.calls)), action: "reconcile", agentID: id, operationID: o.ID,
 			}
 			w.calls = append(w.calls, c)
 			w.request(c)

@@ -9,8 +9,7 @@ import (
 // jumps are how far a clock jumps when it is set right.
 func jumps() []time.Duration {
 	return []time.Duration{
-		-5 * time.Minute, -time.Minute, -10 * time.Second, 10 * time.Second, time.Minute,
-		5 * time.Minute,
+		-5 * time.Minute, -time.Minute, -10 * time.Second, 10 * time.Second, time.Minute, 5 * time.Minute,
 	}
 }
 

@@ -93,16 +93,7 @@ func arrangeRelease(s *Scheduler, u *Setup) {
 // releaseActions are the calls of clients of a fleet.
 func releaseActions() []string {
 	return []string{
-		"stop",
-		"start",
-		"pause",
-		"resume",
-		"restart",
-		"patch",
-		"take former",
-		"take latest",
-		"pin",
-		"delete",
+		"stop", "start", "pause", "resume", "restart", "patch", "take former", "take latest", "pin", "delete",
 	}
 }
 

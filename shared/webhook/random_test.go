@@ -312,8 +312,7 @@ func (s *schedule) check() {
 func play(t *testing.T, seed uint64, keep bool) *schedule {
 	t.Helper()
 	s := &schedule{
-		world: newWorld(t), random: rand.New(rand.NewPCG(seed, 1)), faults: true, hooks: map[string]*hook{},
-		keep: keep,
+		world: newWorld(t), random: rand.New(rand.NewPCG(seed, 1)), faults: true, hooks: map[string]*hook{}, keep: keep,
 	}
 	defer s.stop()
 	delete(s.records, hookID)

@@ -180,8 +180,7 @@ func TestOrganizationCommands_ChangeAndAudit(t *testing.T) {
 	f.run("resume -organization org_1", "is not suspended")
 	f.run("show -organization org_1", "active")
 	want := []string{
-		"SetPlan", "ShowOrganization", "SetPlan", "SuspendOrganization", "ResumeOrganization",
-		"ShowOrganization",
+		"SetPlan", "ShowOrganization", "SetPlan", "SuspendOrganization", "ResumeOrganization", "ShowOrganization",
 	}
 	if got := f.auditedActions(); !slices.Equal(got, want) {
 		t.Errorf("audited actions = %v, want %v", got, want)

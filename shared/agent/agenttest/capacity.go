@@ -20,8 +20,7 @@ func createBeyondPlan(t testing.TB, w Fixture) {
 	refused := Draft(plan.Hobby)
 	_, err := w.Store.Create(org.Ctx, refused)
 	want := map[string]any{
-		"limit": "agents", "current": int64(1), "max": int64(1), "plan": plan.Hobby,
-		"upgrade_to": plan.Starter,
+		"limit": "agents", "current": int64(1), "max": int64(1), "plan": plan.Hobby, "upgrade_to": plan.Starter,
 	}
 	if f := fault.From(err); f == nil || f.Kind != fault.PaymentRequired || !reflect.DeepEqual(f.Meta, want) {
 		t.Errorf("creating an agent too many: %v, want PaymentRequired with %v", err, want)

@@ -21,8 +21,7 @@ func listByStatus(t testing.TB, w Fixture) {
 		return a
 	}
 	broken := []agent.Agent{
-		create(org, agent.Error), create(other, agent.Error), create(org, agent.Error),
-		create(other, agent.Error),
+		create(org, agent.Error), create(other, agent.Error), create(org, agent.Error), create(other, agent.Error),
 	}
 	slices.SortFunc(broken, func(a, b agent.Agent) int { return cmp.Compare(a.ID, b.ID) })
 	create(org, agent.Running)

@@ -170,8 +170,7 @@ func eventFailsWithProvider(t *testing.T, w Fixture) {
 // asOperator is the context of an operator's command on an organization.
 func asOperator(ctx context.Context, id string) context.Context {
 	ctx = call.As(ctx, identity.Caller{
-		Type: identity.Operator, ID: "ops", OrganizationID: id,
-		Role: identity.RoleAdmin,
+		Type: identity.Operator, ID: "ops", OrganizationID: id, Role: identity.RoleAdmin,
 	})
 	return call.WithRequest(ctx, audit.Request{Action: "SetPlan", RequestID: "request_1"})
 }

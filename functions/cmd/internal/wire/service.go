@@ -56,8 +56,7 @@ func All(ctx context.Context, c config.Worker, s Settings) (run.Service, error) 
 
 func withWorkers(ctx context.Context, c config.Worker, s Settings, selection functions.Selection) (run.Service, error) {
 	pushes, err := oidc.NewPushes(oidc.PushOptions{
-		Issuer: c.PushIssuer, Audience: c.PushAudience,
-		ServiceAccount: c.PushServiceAccount,
+		Issuer: c.PushIssuer, Audience: c.PushAudience, ServiceAccount: c.PushServiceAccount,
 	})
 	if err != nil {
 		return run.Service{}, err
@@ -98,8 +97,7 @@ func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (
 		return run.Service{}, errors.Join(err, o.Close())
 	}
 	h, err := functions.Handler(s, o.For, functions.Guards{
-		Guard: guard,
-		Push:  func(function.Worker) function.PushVerifier { return pushes },
+		Guard: guard, Push: func(function.Worker) function.PushVerifier { return pushes },
 	})
 	if err != nil {
 		return run.Service{}, errors.Join(err, o.Close())

@@ -223,8 +223,7 @@ func (o *Clients) Guard() (function.Guard, error) {
 		return function.Guard{}, err
 	}
 	sessions, err := oidc.NewSessions(oidc.Options{
-		Issuer:            o.config.Issuer,
-		AuthorizedParties: o.config.AuthorizedParties,
+		Issuer: o.config.Issuer, AuthorizedParties: o.config.AuthorizedParties,
 	})
 	if err != nil {
 		return function.Guard{}, err
