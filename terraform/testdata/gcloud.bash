@@ -5,7 +5,7 @@
 # are answers, or let a build fail.
 
 gcloud() {
-	local words=() word value i thing file build pairs generation
+	local words=() word value i thing file build pairs generation refusal=
 	{ printf '%s' gcloud; printf ' %q' "$@"; echo; } >>"$GCLOUD_STATE/calls"
 
 	for word in "$@"; do [[ $word == -?* ]] || words+=("$word"); done
@@ -53,8 +53,9 @@ gcloud() {
 		done
 	}
 
-	# Each line of refusals is a part of a command that fails once.
-	if [ -s "$GCLOUD_STATE/refusals" ] && [[ ${words[*]} == *"$(head -1 "$GCLOUD_STATE/refusals")"* ]]; then
+	# Each line of refusals is a part of a command that fails once. Commands run in parallel: the file may be empty by the time it is read.
+	[ ! -s "$GCLOUD_STATE/refusals" ] || read -r refusal <"$GCLOUD_STATE/refusals" || true
+	if [[ -n $refusal && ${words[*]} == *"$refusal"* ]]; then
 		sed -i 1d "$GCLOUD_STATE/refusals"
 		return 1
 	fi
