@@ -56,11 +56,7 @@ type comparedStart struct {
 // measureColdStart measures P5: the CPU time of each role from its start to its first answer, compared with hello, and
 // what its packages allocate before main. The programs take turns, so that the load of the machine affects all alike.
 func measureColdStart(ctx context.Context, l *environment, d *deployment) (Report, error) {
-	_, key, err := d.createOrganization(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	id, err := d.createAgent(ctx, key)
+	key, id, err := d.createCustomer(ctx)
 	if err != nil {
 		return Report{}, err
 	}

@@ -15,11 +15,7 @@ func newID() string { return uuid.NewString() }
 // measureReads counts P1: reading an agent with an API key is one Firestore call. It checks that a revoked key fails
 // with the next request.
 func measureReads(ctx context.Context, l *environment, d *deployment) (Report, error) {
-	_, key, err := d.createOrganization(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	id, err := d.createAgent(ctx, key)
+	key, id, err := d.createCustomer(ctx)
 	if err != nil {
 		return Report{}, err
 	}
@@ -73,6 +69,15 @@ func (d *deployment) checkRevocation(ctx context.Context, key, agentID string) e
 	_, err = d.call(ctx, request{key: key, method: http.MethodGet, path: "/api/v1/agents/" + agentID},
 		http.StatusUnauthorized)
 	return err
+}
+
+// createCustomer makes an organization with an agent. It returns the organization's key and the agent's id.
+func (d *deployment) createCustomer(ctx context.Context) (key, agentID string, err error) {
+	if _, key, err = d.createOrganization(ctx); err != nil {
+		return "", "", err
+	}
+	agentID, err = d.createAgent(ctx, key)
+	return key, agentID, err
 }
 
 // createAgent creates an agent through the API and returns its ID.
@@ -130,11 +135,7 @@ const (
 
 // measureSecrets counts the calls of Secret Manager for a request that sets new secrets.
 func measureSecrets(ctx context.Context, l *environment, d *deployment) (Report, error) {
-	_, key, err := d.createOrganization(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	id, err := d.createAgent(ctx, key)
+	key, id, err := d.createCustomer(ctx)
 	if err != nil {
 		return Report{}, err
 	}
