@@ -196,13 +196,13 @@ func (o *Roller) visit(ctx context.Context, r Release, lap Lap, most int64,
 		switch {
 		case listed.Next != "":
 			lap.Cursor = listed.Next
-			continue
 		case lap.Wrapped:
 			lap.Ended = true
+			return lap, found, nil
 		default:
 			lap.Cursor, lap.Wrapped = "", true
+			return lap, found, nil
 		}
-		break
 	}
 	return lap, found, nil
 }
